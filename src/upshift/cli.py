@@ -1,0 +1,236 @@
+"""The command line. Heavy imports wait until a verb needs them: `upshift --help` must stay instant."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from upshift import __version__
+from upshift.errors import ProgramFailed, UpshiftError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_EPILOG = """\
+COMMAND is what you type today, unchanged: python train.py …, python -m pkg.train …, bash run.sh,
+torchrun …, accelerate launch …
+
+exit codes: 0 done · 1 your program failed · 2 bad usage · 3 nothing could be measured · 4 stopped by a limit
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point. Returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    ours, theirs = _split(arguments)
+    options = _parser().parse_args(ours)
+    if options.verb is None:
+        _parser().print_help(sys.stderr)
+        return 2
+    options.command = theirs
+    try:
+        code: int = options.run(options)
+        return code
+    except UpshiftError as error:
+        return _say(error, getattr(options, "json", None))
+    except KeyboardInterrupt:
+        print("upshift: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 141
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """Everything after the first `--` is the user's."""
+    if "--" not in arguments:
+        return arguments, None
+    cut = arguments.index("--")
+    return arguments[:cut], arguments[cut + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="upshift",
+        usage="upshift VERB [options] -- COMMAND…",
+        description="Makes the PyTorch training run you already have faster, and proves it is the same run.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"upshift {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+    _add_profile(verbs)
+    _add_demo(verbs)
+    return parser
+
+
+def _add_profile(verbs: Any) -> None:
+    verb = verbs.add_parser(
+        "profile",
+        help="where does a step's time go?",
+        usage="upshift profile [options] -- COMMAND…",
+        description="Runs COMMAND for a short while, looks inside, ends it, and shows where a step's time goes. "
+        "What the run writes meanwhile goes to scratch.",
+    )
+    _add_measuring(verb)
+    verb.set_defaults(run=_profile)
+
+
+def _add_demo(verbs: Any) -> None:
+    verb = verbs.add_parser(
+        "demo",
+        help="the above on a built-in example, in about two minutes",
+        usage="upshift demo [options]",
+        description="Profiles the built-in pointer-generator summariser (needs torch and pyyaml beside upshift).",
+    )
+    _add_measuring(verb)
+    verb.set_defaults(run=_demo)
+
+
+def _add_measuring(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--steps", type=_positive_int, metavar="N", help="end after N steps past warm-up")
+    verb.add_argument("--seconds", type=_positive, metavar="S", help="end S seconds after the first step")
+    verb.add_argument("--json", metavar="FILE", help="write the document upshift.profile/1 (- for stdout)")
+    verb.add_argument("--keep-outputs", action="store_true", help="let the run write where it always writes")
+    verb.add_argument("--show-output", action="store_true", help="copy the program's output to stderr")
+    verb.add_argument(
+        "--first-step-timeout",
+        type=_positive,
+        default=300.0,
+        metavar="S",
+        help="give up when no step has come after S seconds (default 300)",
+    )
+    verb.add_argument(
+        "--timeout",
+        type=_positive,
+        default=1800.0,
+        metavar="S",
+        help="longest time for the whole run, seconds (default 1800)",
+    )
+    verb.add_argument(
+        "--isolation", choices=("auto", "overlay", "redirect"), default="auto", help=argparse.SUPPRESS
+    )
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    return value
+
+
+def _positive_int(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
+    return int(text)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from upshift.command import understand
+
+    if options.command is None:
+        raise UsageError(
+            "no `--` before the command",
+            hint="upshift profile -- python train.py --config config.yaml",
+        )
+    return _profile_command(options, understand(options.command))
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from upshift.demo import command
+
+    if options.command is not None:
+        raise UsageError("demo takes no command", hint="upshift profile -- COMMAND…")
+    return _profile_command(options, command())
+
+
+def _profile_command(options: argparse.Namespace, command: Any) -> int:
+    _check_output(options.json)
+    from upshift.profile import Request, profile
+    from upshift.report.profile_json import document
+    from upshift.report.profile_text import show
+    from upshift.session import Settings
+
+    talk = _console()
+    measured, outcome = profile(
+        Request(
+            command=command,
+            steps=options.steps,
+            seconds=options.seconds,
+            first_step_seconds=options.first_step_timeout,
+            timeout_seconds=options.timeout,
+            settings=Settings(
+                keep_outputs=options.keep_outputs,
+                isolate=options.isolation,
+                pass_output=options.show_output,
+            ),
+        ),
+        talk,
+    )
+    if options.json:
+        _write(document(measured), options.json)
+    if options.json != "-":
+        from rich.console import Console
+
+        show(measured, Console())
+    if outcome.ended_by == "interrupt":
+        talk.print("interrupted: the figures rest on the steps seen so far")
+        return 130
+    return 4 if outcome.ended_by == "timeout" else 0
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _check_output(path: str | None) -> None:
+    """Say now, not after a minute of measuring, that the file cannot be written."""
+    if path in (None, "-"):
+        return
+    import os
+
+    assert path is not None
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise UsageError(
+            f"cannot write --json {path!r}: {folder!r} is not a folder upshift may write to",
+            hint="give a file in an existing folder, or - for stdout",
+        )
+
+
+def _write(document: dict[str, Any], path: str) -> None:
+    import json
+    from pathlib import Path
+
+    if path == "-":
+        print(json.dumps(document, indent=2))
+        return
+    from upshift.rundir import write_json
+
+    try:
+        write_json(Path(path), document)
+    except OSError as error:
+        raise UsageError(f"cannot write --json {path!r}: {error.strerror}") from error
+
+
+def _say(error: UpshiftError, json_path: str | None) -> int:
+    """The error on stderr; with --json, as a document too, so that programs need not parse talk."""
+    if isinstance(error, ProgramFailed) and error.output:
+        sys.stderr.write(error.output)
+        if not error.output.endswith("\n"):
+            sys.stderr.write("\n")
+    print(f"upshift: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    if json_path and error.exit_code != 2:
+        report = {"schema": "upshift.error/1", "error": error.kind, "message": error.message}
+        if isinstance(error, ProgramFailed):
+            report["program_exit_code"] = error.program_exit_code  # type: ignore[assignment]
+        _write(report, json_path)
+    return error.exit_code

@@ -1,0 +1,102 @@
+"""Reads what the agents wrote: one `ProcessLog` per Python process of the launch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from upshift.errors import MachineProblem
+from upshift.inject.upshift_agent.events import SCHEMA
+
+Event = dict[str, Any]
+
+
+@dataclass
+class ProcessLog:
+    """One process's events so far, sorted by kind."""
+
+    path: Path
+    header: Event = field(default_factory=dict)
+    torch: str | None = None
+    too_old: Event | None = None
+    active: Event | None = None
+    steps: list[Event] = field(default_factory=list)
+    gpu: dict[int, list[float]] = field(default_factory=dict)
+    samples: list[Event] = field(default_factory=list)
+    cost: Event | None = None
+    probe_failures: list[Event] = field(default_factory=list)
+    ended: str | None = None
+    dropped: int = 0
+    torn: int = 0
+    """Lines that could not be read: a full disk, or a process killed while writing."""
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return int(self.header.get("pid", 0))
+
+    @property
+    def rank(self) -> int:
+        """Rank in the process group, 0 alone."""
+        return int(self.active["rank"]) if self.active else 0
+
+    def take(self, line: str) -> None:
+        """Add one line of the file."""
+        try:
+            event = json.loads(line)
+        except ValueError:
+            self.torn += 1
+            return
+        if "schema" in event:
+            if event["schema"] != SCHEMA:
+                raise MachineProblem(
+                    f"an agent speaks {event['schema']!r}, this upshift reads {SCHEMA!r}",
+                    hint="another version of upshift is on the program's PYTHONPATH; remove it",
+                )
+            self.header = event
+            return
+        self.dropped = event["dropped"]
+        kind = event["kind"]
+        if kind == "step":
+            self.steps.append(event)
+        elif kind == "gpu":
+            self.gpu[event["index"]] = event["phases"]
+        elif kind == "samples":
+            self.samples.append(event)
+        elif kind == "cost":
+            self.cost = event
+        elif kind == "torch":
+            self.torch = event["version"]
+        elif kind == "active":
+            self.active, self.torch = event, event["torch"]
+        elif kind == "too_old":
+            self.too_old = event
+        elif kind == "probe_failed":
+            self.probe_failures.append(event)
+        elif kind == "end":
+            self.ended = event["why"]
+
+
+class EventLog:
+    """Follows a folder of event files while they grow."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._logs: dict[Path, ProcessLog] = {}
+        self._read: dict[Path, int] = {}
+
+    def poll(self) -> tuple[ProcessLog, ...]:
+        """Read what is new; all logs so far, oldest process first."""
+        for path in sorted(self.folder.glob("*.jsonl")):
+            log = self._logs.setdefault(path, ProcessLog(path))
+            with path.open("rb") as stream:
+                stream.seek(self._read.get(path, 0))
+                data = stream.read()
+            whole = data[: data.rfind(b"\n") + 1]  # a line still being written waits for the next poll
+            self._read[path] = self._read.get(path, 0) + len(whole)
+            for line in whole.decode(errors="replace").splitlines():
+                if line:
+                    log.take(line)
+        return tuple(sorted(self._logs.values(), key=lambda log: log.header.get("mono", 0.0)))

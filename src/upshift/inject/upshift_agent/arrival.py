@@ -1,0 +1,67 @@
+"""Waits for the user's own imports: a callback runs right after a named module has been executed.
+
+The module's spec keeps its loader and type; only `exec_module` is set on the loader *instance*, and takes
+itself off again, so that `inspect.getsource`, lazy loaders and reloads work as without us.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+class _Finder:
+    """A meta path finder that finds nothing itself; it asks the others and prepares what they found."""
+
+    def __init__(self) -> None:
+        self.waiting: dict = {}
+        self._asking: set = set()
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.waiting or name in self._asking:
+            return None
+        self._asking.add(name)
+        try:
+            spec = None
+            for finder in sys.meta_path:
+                if finder is self or not hasattr(finder, "find_spec"):
+                    continue
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    break
+        finally:
+            self._asking.discard(name)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        loader, original = spec.loader, spec.loader.exec_module
+
+        def exec_module(module):
+            try:
+                del loader.exec_module
+            except AttributeError:
+                pass
+            original(module)
+            for callback in self.waiting.pop(name, ()):
+                callback(module)
+
+        try:
+            loader.exec_module = exec_module
+        except (AttributeError, TypeError):
+            pass  # a loader with slots: this module goes unseen, the import itself is fine
+        return spec
+
+
+_finder = _Finder()
+
+
+def when_imported(name: str, callback) -> None:
+    """Call `callback(module)` once `name` has been imported; at once if it already is."""
+    module = sys.modules.get(name)
+    if module is not None and getattr(getattr(module, "__spec__", None), "_initializing", False) is False:
+        callback(module)
+        return
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    _finder.waiting.setdefault(name, []).append(callback)
+
+
+__all__ = ["when_imported"]

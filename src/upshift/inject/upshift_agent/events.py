@@ -1,0 +1,61 @@
+"""The wire format between the agent and upshift: one JSONL file per process, schema in the first line.
+
+Shared by both sides, so stdlib only and Python 3.8 syntax. Times are seconds; `mono` is
+`time.perf_counter()` (one clock for all processes of a machine), `wall` is `time.time()`.
+
+    header   schema, pid, ppid, argv, python, prefix, wall, mono        first line of every file
+    torch    version                                                    torch was imported
+    armed    seconds                                                    the probes are in place
+    active   rank, world_size, torch                                    first backward or optimizer step
+    step     one group of optimizer steps, see STEP_FIELDS
+    gpu      index, phases: the same from CUDA events, later               only on CUDA
+    samples  counts of sampled stacks since the last such event
+    cost     the agent's own time so far, seconds
+    too_old  version, oldest                                            this torch cannot be watched
+    probe_failed  probe, error                                          training went on without it
+    end      why                                                        the process is leaving
+
+Every line but the first carries `seq`, counted per file, and the count of lines `dropped` so far.
+"""
+
+SCHEMA = "upshift.events/1"
+
+# Phases are small integers in the agent (list indices) and names outside it.
+OTHER, DATA, H2D, FORWARD, LOSS, BACKWARD, OPTIMIZER, LOGGING, CHECKPOINT = range(9)
+PHASES = (
+    "other",
+    "data_wait",
+    "host_to_device",
+    "forward",
+    "loss",
+    "backward",
+    "optimizer",
+    "logging",
+    "checkpoint",
+)
+
+# A window is a stretch of forwards that train nothing: under no_grad, or between eval() and train().
+NO_WINDOW, NOGRAD_WINDOW, EVAL_WINDOW = range(3)
+
+STEP_FIELDS = (
+    "index",  # of this step group, from 0; group 0 began before the agent was watching
+    "end",  # mono at the end of the group's last optimizer step
+    "phases",  # seconds by phase since the previous group's end, outside windows
+    "nograd",  # the same vector for no_grad windows, or None
+    "eval",  # seconds inside eval() ... train() windows
+    "optimizers",  # ids of the optimizers that stepped, in order; "manual" where none exists
+    "micro",  # one row per micro-step, see MICRO_FIELDS
+    "skipped",  # GradScaler found infs and skipped the update
+    "device",  # type of the device the model's inputs were on
+)
+MICRO_FIELDS = (
+    "batch",  # samples in the first call of the model, None if no tensor says
+    "total",  # samples summed over all calls of that model before the backward
+    "calls",  # how many such calls
+    "loaded",  # samples the DataLoader delivered since the previous micro-step, None without one
+    "fetches",  # batches it delivered
+    "tokens",  # integer ids that reached the model, None if there were none
+    "padded",  # how many of them were padding, None if not measured
+    "length",  # longest sequence, None without ids
+    "inside",  # True if the backward ran inside optimizer.step (a closure)
+)

@@ -1,0 +1,16 @@
+"""Probes: the only place where torch's insides are touched, and only to read. Each fails open."""
+
+from __future__ import annotations
+
+from . import backward, cuda, loader, manual, modules, optimizer, timed
+
+
+def install(torch, recorder) -> None:
+    """Install every probe; one that cannot be installed is reported and the rest go on."""
+    for probe in (optimizer, backward, modules, loader, manual, timed, cuda):
+        try:
+            probe.install(torch, recorder)
+        except Exception as error:
+            recorder.emitter.emit(
+                "probe_failed", probe=probe.__name__.rpartition(".")[2], error=repr(error)
+            )

@@ -1,0 +1,179 @@
+"""What the tensors that reach the model say: samples, tokens, padding. Shapes mostly, values seldom.
+
+The batch is usually dim 0, but reshaped corpora and batch_first=False models carry it in dim 1. The evidence,
+strongest first: the DataLoader's own count equals one of the two; a recurrent or attention layer inside
+receives the input as it came and has batch_first=False; all the inputs agree in dim 1 and not in dim 0.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+# Integer inputs that accompany the ids and must not be counted as tokens again.
+_NOT_TOKENS = ("label", "target", "mask", "position", "type_id", "index", "length")
+_MOST_TENSORS = 12
+_PADDING_BUDGET = 0.002  # of run time
+
+
+class BatchReader:
+    """Reads the inputs of the outermost module calls into `recorder.pending_micro`."""
+
+    def __init__(self, torch, recorder) -> None:
+        self.torch = torch
+        self.recorder = recorder
+        self._params: dict = {}
+        self._dims: dict = {}
+        self._pad_seconds = 0.0
+        self._pad_reads = 0
+
+    def read(self, module, args, kwargs):
+        """Note one call. Returns a hook handle to remove after the call, or None."""
+        key = id(module)
+        seen = self.recorder.pending_micro
+        if seen.get("module") == key:  # the same model again before the backward: count, look no closer
+            seen["calls"] += 1
+            size = self._again(args, kwargs, seen)
+            if size is not None and seen["total"] is not None:
+                seen["total"] += size
+            return None
+        params = self._params.get(key)
+        if params is None:
+            params = self._params[key] = sum(p.numel() for p in module.parameters())
+        if seen and params <= seen["params"]:
+            return None
+        tensors = list(_tensors(self.torch.Tensor, args, kwargs))
+        batch, dim, hook = self._batch(module, args, tensors)
+        entry = {"module": key, "params": params, "dim": dim, "batch": batch, "total": batch, "calls": 1}
+        self._tokens(entry, tensors, dim)
+        for name in ("tokens", "padded", "length"):  # an embedding called alone saw the ids, the model not
+            if entry.get(name) is None:
+                entry[name] = seen.get(name)
+        self.recorder.pending_micro = entry
+        if tensors and self.recorder.device is None:
+            self.recorder.device = tensors[0][1].device.type
+        return hook
+
+    def _again(self, args, kwargs, seen):
+        """Samples in a repeated call, by the dimension found before."""
+        for _, tensor in _tensors(self.torch.Tensor, args, kwargs):
+            if tensor.dim() > seen["dim"]:
+                return tensor.shape[seen["dim"]]
+        return None
+
+    def _batch(self, module, args, tensors):
+        """(samples or None, batch dimension, hook handle or None)."""
+        loaded = self.recorder.loaded
+        first_arg = args[0] if args else None
+        if isinstance(first_arg, list) and first_arg and isinstance(first_arg[0], self.torch.Tensor):
+            sizes = {t.shape[0] if t.dim() else 0 for t in first_arg}
+            if loaded == len(first_arg) or len(sizes) > 1 or first_arg[0].dim() == 3:
+                return len(first_arg), 0, None  # one tensor per sample, as detection models take them
+        shapes = [t.shape for _, t in tensors if t.dim() >= 1]
+        if not shapes:
+            return None, 0, None
+        first = shapes[0]
+        if len(first) < 2 or first[0] == first[1]:
+            return first[0], 0, None
+        if loaded is not None and loaded in (first[0], first[1]):
+            dim = 0 if loaded == first[0] else 1
+            return first[dim], dim, None
+        known = self._dims.get(id(module))
+        if known is not None:
+            return first[known], known, None
+        others = [s for s in shapes[1:] if len(s) >= 2]
+        dim = 0
+        if others and not any(s[0] == first[0] for s in others):
+            dim = int(all(s[1] == first[1] for s in others))
+        self._dims[id(module)] = dim
+        return first[dim], dim, self._watch_inner(module, first)
+
+    def _watch_inner(self, module, first):
+        """For one call, see in which layout the first layer that has one receives the input."""
+        if type(module).__name__ == "OptimizedModule" or module._compiled_call_impl is not None:
+            return None  # a hook would compile the model once more
+        inner = next((m for m in module.modules() if getattr(m, "batch_first", None) is False), None)
+        if inner is None:
+            return None
+        entry_of = self.recorder
+
+        def look(_, args):
+            tensor = args[0] if args else None
+            if isinstance(tensor, self.torch.Tensor) and tensor.dim() == 3:
+                if tuple(tensor.shape[:2]) == tuple(first[:2]):
+                    self._dims[id(module)] = 1
+                    seen = entry_of.pending_micro
+                    if seen.get("module") == id(module):
+                        seen.update(dim=1, batch=first[1], total=first[1])
+
+        return inner.register_forward_pre_hook(look)
+
+    def _tokens(self, entry, tensors, dim) -> None:
+        """Count integer ids, source and target apart, and the padding among them when the budget allows."""
+        shapes = set()
+        mask = None
+        ids = []
+        for name, tensor in tensors:
+            if name and "attention_mask" in name and tensor.dim() == 2:
+                mask = tensor
+            if tensor.dim() != 2 or tensor.dtype not in (self.torch.int64, self.torch.int32):
+                continue
+            if (name and any(word in name for word in _NOT_TOKENS)) or tensor.shape in shapes:
+                continue
+            shapes.add(tensor.shape)
+            ids.append(tensor)
+        if not ids:
+            return
+        entry["tokens"] = sum(t.numel() for t in ids)
+        entry["length"] = max(t.shape[1 - dim] for t in ids)
+        if ids[0].device.type != "cpu":
+            entry["padded"] = None  # reading values would synchronise
+            return
+        begun = perf_counter()
+        elapsed = begun - self.recorder.since
+        if self._pad_reads >= 3 and self._pad_seconds > _PADDING_BUDGET * elapsed:
+            return
+        with self.torch.no_grad():
+            if mask is not None and mask.shape == ids[0].shape:
+                padded = int(mask.numel() - mask.sum())
+                padded += sum(_trailing(t, dim) for t in ids[1:])
+            else:
+                padded = sum(_trailing(t, dim) for t in ids)
+        entry["padded"] = padded
+        self._pad_reads += 1
+        self._pad_seconds += perf_counter() - begun
+
+
+def _trailing(ids, dim: int) -> int:
+    """How many ids are padding: one value repeated at the ends of rows, the same in every padded row."""
+    rows = ids.t() if dim == 1 else ids
+    if rows.shape[0] < 2 or rows.shape[1] < 2:
+        return 0
+    last = rows[:, -1]
+    repeated = last[last == rows[:, -2]]
+    if not len(repeated):
+        return 0
+    value = repeated.mode().values
+    return int((rows != value).flip(1).cumsum(1).eq(0).sum())
+
+
+def _tensors(tensor_class, args, kwargs):
+    """(name or None, tensor) for the tensors among the inputs, nested ones too, the first few."""
+    found = 0
+    todo = [(None, a, 0) for a in reversed(args)] + [(k, v, 0) for k, v in reversed(kwargs.items())]
+    if args and kwargs:
+        todo = [(k, v, 0) for k, v in reversed(kwargs.items())] + [(None, a, 0) for a in reversed(args)]
+    while todo and found < _MOST_TENSORS:
+        name, value, depth = todo.pop()
+        if isinstance(value, tensor_class):
+            found += 1
+            yield name, value
+        elif depth < 3:
+            if isinstance(value, (list, tuple)):
+                todo.extend((name, v, depth + 1) for v in reversed(value[:_MOST_TENSORS]))
+            elif hasattr(value, "keys") and hasattr(value, "__getitem__"):
+                try:
+                    todo.extend((str(k), value[k], depth + 1) for k in reversed(list(value.keys())))
+                except (KeyError, TypeError):
+                    pass
+            elif hasattr(value, "__dict__") and not callable(value):
+                todo.extend((k, v, depth + 1) for k, v in reversed(list(vars(value).items())))

@@ -1,0 +1,73 @@
+"""Steps without a visible optimizer: `p.data.add_`, `w -= lr * w.grad`, a compiled optimizer step.
+
+While no optimizer hook has fired, a few leaf tensors of the graph are compared before and after the gap that
+follows each backward. If they changed in it, the loop has stepped by itself.
+"""
+
+from __future__ import annotations
+
+_LEAVES = 3
+_MOST_NODES = 20000
+# On an accelerator reading values synchronises: learn the rhythm from this many backwards, then count.
+_READS_ON_DEVICE = 24
+
+
+def install(torch, recorder) -> None:
+    """Watch the leaves of the loss as long as nobody calls an optimizer."""
+    watch = _Watch(torch, recorder)
+    recorder.on_backward.append(watch.note_leaves)
+    recorder.on_gap.append(watch.look)
+
+
+class _Watch:
+    def __init__(self, torch, recorder) -> None:
+        self.torch = torch
+        self.recorder = recorder
+        self.leaves: list = []
+        self.before: list = []
+        self.stepped = False
+        self._since = 0
+        self._rhythm: list = []
+
+    def note_leaves(self, tensors) -> None:
+        """Find parameters by walking the graph from the loss, once."""
+        if self.leaves or self.recorder.optimizer_steps or self.recorder.backwards < 1:
+            return
+        roots = tensors if isinstance(tensors, (list, tuple)) else [tensors]
+        todo = [t.grad_fn for t in roots if isinstance(t, self.torch.Tensor) and t.grad_fn is not None]
+        seen = set()
+        while todo and len(seen) < _MOST_NODES and len(self.leaves) < _LEAVES:
+            node = todo.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            leaf = getattr(node, "variable", None)
+            if leaf is not None and leaf.numel():
+                self.leaves.append(leaf)
+            todo.extend(parent for parent, _ in node.next_functions)
+        self.before = [self._print(leaf) for leaf in self.leaves]
+
+    def _print(self, leaf) -> tuple:
+        flat = leaf.detach().reshape(-1)
+        middle = flat.numel() // 2
+        return leaf._version, flat[middle : middle + 8].tolist()
+
+    def look(self) -> None:
+        """After a backward and whatever followed it: has a parameter moved?"""
+        recorder = self.recorder
+        if not self.leaves or (recorder.optimizer_steps and not self.stepped):
+            return
+        self._since += 1
+        if self._moved():
+            self.stepped = True
+            self._rhythm.append(self._since)
+            self._since = 0
+            recorder.step_ended("manual")
+
+    def _moved(self) -> bool:
+        on_device = self.leaves[0].device.type != "cpu"
+        if on_device and sum(self._rhythm) >= _READS_ON_DEVICE:
+            return self._since >= sorted(self._rhythm)[len(self._rhythm) // 2]
+        now = [self._print(leaf) for leaf in self.leaves]
+        moved, self.before = now != self.before, now
+        return moved

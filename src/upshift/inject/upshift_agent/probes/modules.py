@@ -1,0 +1,117 @@
+"""The model's calls: outermost only, with what they tell about the batch; and eval()/train() switches."""
+
+from __future__ import annotations
+
+import functools
+from threading import get_ident
+from time import perf_counter
+
+from ..events import EVAL_WINDOW, FORWARD, LOSS
+from .batch import BatchReader
+
+
+def install(torch, recorder) -> None:
+    """Patch Module.__call__ and Module.train once, for good.
+
+    torch.compile compares Module.__call__ with the one it saw when it was imported and inlines by file
+    name: so the patch must be in place before, stay in place, and look as if it stood in torch's own file.
+    Then graphs are what they are without us.
+    """
+    module_class = torch.nn.Module
+    original = module_class._wrapped_call_impl
+    traced = _plain_call(torch, recorder, original)
+    traced.__code__ = traced.__code__.replace(
+        co_filename=original.__code__.co_filename, co_name=original.__code__.co_name
+    )
+    traced.__name__ = original.__name__
+    traced.__qualname__ = original.__qualname__
+    traced.__doc__ = original.__doc__
+    module_class.__call__ = traced
+    _install_switch(module_class, recorder)
+
+
+def _plain_call(torch, recorder, original):
+    """The new Module.__call__. Inner calls take the short way: one flag, no extra frame."""
+    is_compiling = torch.compiler.is_dynamo_compiling
+    outermost = _outermost_call(torch, recorder, original)
+
+    def call(self, *args, **kwargs):
+        if is_compiling() or recorder.closed:
+            if self._compiled_call_impl is not None:
+                return self._compiled_call_impl(*args, **kwargs)
+            return self._call_impl(*args, **kwargs)
+        return outermost(self, args, kwargs)
+
+    if original.__code__.co_names != ("_compiled_call_impl", "_call_impl"):
+        # Another torch, another body: keep its own function and pay the extra frame.
+        def call(self, *args, **kwargs):
+            if is_compiling() or recorder.closed:
+                return original(self, *args, **kwargs)
+            return outermost(self, args, kwargs)
+
+    return call
+
+
+def _outermost_call(torch, recorder, original):
+    is_grad_enabled = torch.is_grad_enabled
+    tensor_class = torch.Tensor
+    reader = BatchReader(torch, recorder)
+
+    def outermost(module, args, kwargs):
+        if get_ident() != recorder.thread:
+            return original(module, *args, **kwargs)
+        grad = is_grad_enabled()
+        loss = grad and recorder.calls_since_backward and _may_be_loss(module)
+        # Entered before the call is counted: the gap it ends was still before this forward.
+        recorder.enter(FORWARD)
+        recorder.closed = True
+        result = None
+        try:
+            recorder.model_called(grad, module.training)
+            hook = None
+            if grad and not loss:
+                begun = perf_counter()
+                hook = reader.read(module, args, kwargs)
+                recorder.heavy_seconds += perf_counter() - begun
+            try:
+                result = original(module, *args, **kwargs)
+            finally:
+                if hook is not None:
+                    hook.remove()
+            return result
+        finally:
+            recorder.closed = False
+            is_loss = loss and (
+                "loss" in type(module).__name__.lower()
+                or (isinstance(result, tensor_class) and result.dim() == 0)
+            )
+            recorder.leave(LOSS if is_loss else None)
+
+    return outermost
+
+
+def _may_be_loss(module) -> bool:
+    """Nothing to learn in it: a criterion, or a bare activation."""
+    return not module._modules and not module._parameters
+
+
+def _install_switch(module_class, recorder) -> None:
+    original = module_class.train
+    inside = []
+
+    @functools.wraps(original)
+    def train(self, mode=True):
+        if inside or not recorder.mine():
+            return original(self, mode)
+        if mode:
+            recorder.close_window()
+        elif self.training:
+            recorder.close_window()
+            recorder.open_window(EVAL_WINDOW)
+        inside.append(True)
+        try:
+            return original(self, mode)
+        finally:
+            inside.pop()
+
+    module_class.train = train

@@ -1,0 +1,71 @@
+"""Optimizer steps: torch's own global hooks, and GradScaler for the steps it skips."""
+
+from __future__ import annotations
+
+from ..events import OPTIMIZER
+from .wrap import wrap_method
+
+
+def install(torch, recorder) -> None:
+    """Hook every optimizer's step, zero_grad and the scaler around it."""
+    is_compiling = torch.compiler.is_dynamo_compiling
+    names: dict = {}
+
+    def name_of(optimizer) -> str:
+        """Class name plus a number, stable for the life of the object."""
+        known = names.get(id(optimizer))
+        if known is None:
+            known = names[id(optimizer)] = "%s#%d" % (type(optimizer).__name__, len(names))
+        return known
+
+    def before(optimizer, args, kwargs) -> None:
+        # A compiled step traces this hook: it must leave no clock and no counter in the graph.
+        if is_compiling():
+            return
+        recorder.activate()
+        if recorder.mine():
+            recorder.step_depth += 1
+            if recorder.step_depth == 1:
+                recorder.enter(OPTIMIZER)
+
+    def after(optimizer, args, kwargs) -> None:
+        if is_compiling() or not recorder.mine() or not recorder.step_depth:
+            return
+        recorder.step_depth -= 1
+        if recorder.step_depth == 0:  # subclasses call super().step(): the outermost counts
+            recorder.leave()
+            recorder.step_ended(name_of(optimizer))
+
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
+    wrap_method(torch, recorder, torch.optim.Optimizer, "zero_grad", OPTIMIZER)
+    _install_scaler(torch, recorder, name_of)
+
+
+def _install_scaler(torch, recorder, name_of) -> None:
+    """A scaler that finds infs calls no optimizer, yet the iteration is over: count it as a skipped step."""
+    scaler_class = torch.amp.GradScaler
+    original = scaler_class.step
+
+    def step(self, optimizer, *args, **kwargs):
+        if not recorder.mine():
+            return original(self, optimizer, *args, **kwargs)
+        before = recorder.optimizer_steps
+        recorder.enter(OPTIMIZER)
+        try:
+            return original(self, optimizer, *args, **kwargs)
+        finally:
+            recorder.leave()
+            if recorder.optimizer_steps == before:
+                recorder.step_ended(name_of(optimizer), skipped=True)
+
+    step.__wrapped__ = original
+    step.__doc__ = original.__doc__
+    scaler_class.step = step
+    for method in ("unscale_", "update"):
+        wrap_method(torch, recorder, scaler_class, method, OPTIMIZER)

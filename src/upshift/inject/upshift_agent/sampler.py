@@ -1,0 +1,108 @@
+"""A slow look at the training thread's stack, so that time outside torch gets a file and a line.
+
+One daemon thread, started when training is seen. It takes the interpreter lock for a few microseconds a tick;
+the benchmark in benchmarks/ says what that costs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+from .recorder import Recorder
+
+INTERVAL_SECONDS = 0.04
+# Waiting in one of these between steps is waiting for data made elsewhere (a thread, a pool, a process).
+_WAITING_IN = (
+    os.sep + "queue.py",
+    os.path.join("multiprocessing", "queues.py"),
+    os.path.join("multiprocessing", "connection.py"),
+    os.path.join("multiprocessing", "pool.py"),
+    os.path.join("concurrent", "futures", "_base.py"),
+)
+
+
+_NOT_THE_USERS = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    os.path.dirname(os.__file__) + os.sep,
+    "<",
+)
+_installed: dict = {}
+
+
+def installed(filename: str) -> bool:
+    """Is this source file Python's, an installed package's or ours: not the user's own?"""
+    known = _installed.get(filename)
+    if known is None:
+        known = _installed[filename] = (
+            filename.startswith(_NOT_THE_USERS)
+            or "site-packages" in filename
+            or "dist-packages" in filename
+        )
+    return known
+
+
+class Sampler(threading.Thread):
+    """Counts where the training thread is, by phase."""
+
+    def __init__(self, recorder: Recorder, keeper_pid: int) -> None:
+        super().__init__(name="upshift-sampler", daemon=True)
+        self.recorder = recorder
+        self.keeper_pid = keeper_pid
+        self.cpu_seconds = 0.0
+        self.ticks = 0
+
+    def run(self) -> None:
+        """Tick until the process ends."""
+        recorder = self.recorder
+        pid = os.getpid()
+        while recorder.active and os.getpid() == pid:
+            time.sleep(INTERVAL_SECONDS)
+            self.ticks += 1
+            frame = sys._current_frames().get(recorder.thread)
+            if frame is not None:
+                self._count(frame)
+            del frame
+            if self.ticks % 25 == 0:
+                self._stop_if_abandoned()
+            self.cpu_seconds = time.thread_time()
+
+    def _count(self, frame) -> None:
+        recorder = self.recorder
+        stack = recorder.stack
+        phase = stack[-1] if stack else None
+        window = recorder.window
+        waits = False
+        place = frame
+        depth = 0
+        while place is not None and depth < 80:
+            name = place.f_code.co_filename
+            if depth < 4 and name.endswith(_WAITING_IN):
+                waits = True
+            if not installed(name):
+                break
+            place = place.f_back
+            depth += 1
+        if place is None:
+            place = frame
+        code = place.f_code
+        key = (code.co_filename, place.f_lineno, code.co_name, waits, window)
+        if phase is None:
+            recorder.gap_samples.append(key)
+        else:
+            full = (phase, *key)
+            recorder.samples[full] = recorder.samples.get(full, 0) + 1
+
+    def _stop_if_abandoned(self) -> None:
+        """upshift and its keeper are gone (killed): a probe must not live on without them."""
+        if not self.keeper_pid:
+            return
+        try:
+            os.kill(self.keeper_pid, 0)
+        except ProcessLookupError:
+            os.kill(os.getpid(), signal.SIGKILL)
+        except PermissionError:
+            pass

@@ -1,0 +1,1 @@
+"""From events to a measured profile: iterations, warm-up, batch, phases, places."""

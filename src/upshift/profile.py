@@ -1,0 +1,174 @@
+"""`upshift profile`: launch, measure, show."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from upshift import session
+from upshift.command import Command
+from upshift.errors import (
+    AgentHidden,
+    Interrupted,
+    MachineProblem,
+    NoStep,
+    NoTorch,
+    NothingMeasured,
+    ProgramFailed,
+    TorchTooOld,
+    UpshiftError,
+)
+from upshift.measure.enough import Enough
+from upshift.measure.profile import Profile, measure, training
+from upshift.report import units
+from upshift.session import Outcome, Settings, Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for."""
+
+    command: Command
+    steps: int | None = None
+    seconds: float | None = None
+    first_step_seconds: float = 300.0
+    timeout_seconds: float = 1800.0
+    settings: Settings = Settings()
+
+
+def profile(request: Request, talk: Console) -> tuple[Profile, Outcome]:
+    """Run the command, long enough to know. Raises the error that says why there is no profile."""
+    enough = Enough(
+        steps=request.steps,
+        seconds=request.seconds,
+        first_step_seconds=request.first_step_seconds,
+        patience=request.timeout_seconds,
+    )
+    with _live(talk, enough) as tell:
+
+        def watch(snapshot: Snapshot) -> str | None:
+            reason = enough(snapshot)
+            tell(snapshot)
+            return reason
+
+        outcome = session.launch(request.command, request.settings, watch)
+    measured = measure(outcome)
+    if measured is None or _failed(outcome):
+        raise _why_not(outcome, request, measured)
+    return measured, outcome
+
+
+def _failed(outcome: Outcome) -> bool:
+    return outcome.ended_by == "program" and outcome.exit_code not in (0, None)
+
+
+def _why_not(outcome: Outcome, request: Request, measured: Profile | None) -> UpshiftError:
+    """The error that names what was seen and what to do."""
+    if outcome.ended_by == "interrupt":
+        return Interrupted("stopped before enough was measured; nothing is left running")
+    if outcome.disk_full:
+        return MachineProblem(
+            "the disk with upshift's scratch folder is full",
+            hint="free some space, or set UPSHIFT_SCRATCH to a folder on another disk",
+        )
+    steps = len(log.steps) if (log := training(outcome.processes)) else 0
+    if _failed(outcome):
+        code = outcome.exit_code or 0
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
+        when = f"after {steps} steps" if steps else "before its first step"
+        return ProgramFailed(
+            f"your program {how} {when}; the output above is its own",
+            program_exit_code=code,
+            output=outcome.stderr or outcome.stdout,
+            hint="run it without upshift to see the same, then try again",
+        )
+    if not outcome.processes:
+        return AgentHidden(
+            "no Python process of the command let the agent in",
+            hint=(
+                "the command may start no Python, clear its environment (env -i, sudo, ssh, a container), "
+                "or run python -I/-S where upshift cannot plant its .pth file"
+            ),
+        )
+    old = next((p.too_old for p in outcome.processes if p.too_old), None)
+    if old is not None:
+        return TorchTooOld(
+            f"the program's torch is {old['version']}; upshift needs {old['oldest']} or newer",
+            hint="upgrade torch in the program's environment",
+        )
+    ran = f"{units.seconds(outcome.seconds)}, {len(outcome.processes)} Python process(es)"
+    if not any(p.torch for p in outcome.processes):
+        return NoTorch(
+            f"the command ran ({ran}) and no process imported torch",
+            hint="give the command that trains; if it only prepares data, profile the next one",
+        )
+    if log is None:
+        return NoStep(
+            f"torch was imported, but no backward and no optimizer step came ({ran})",
+            hint=f"if start-up takes longer, raise --first-step-timeout (now {request.first_step_seconds:g} s)",
+        )
+    if outcome.ended_by == "program":
+        return NothingMeasured(
+            f"the program ended by itself after {steps} step(s), too few to measure",
+            hint="let it run longer (more steps or epochs); upshift ends it by itself",
+        )
+    return NoStep(
+        f"{steps} whole step(s) in {units.seconds(outcome.seconds)}: too few to measure",
+        hint=f"give it longer with --timeout (now {request.timeout_seconds:g} s)",
+    )
+
+
+@contextlib.contextmanager
+def _live(talk: Console, enough: Enough) -> Iterator[object]:
+    """Progress on stderr: a bar on a terminal, a line at each stage elsewhere."""
+    if not talk.is_terminal:
+        yield _Lines(talk, enough)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=talk, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0, note="")
+
+        def tell(snapshot: Snapshot) -> None:
+            progress = enough.progress
+            bar.update(
+                task, description=progress.stage, completed=progress.fraction, note=note(progress, snapshot)
+            )
+
+        yield tell
+
+
+def note(progress: object, snapshot: Snapshot) -> str:
+    """What stands beside the bar."""
+    from upshift.measure.enough import Progress as Seen
+
+    assert isinstance(progress, Seen)
+    if progress.step is None:
+        torch = next((p.torch for p in snapshot.processes if p.torch), None)
+        what = f"torch {torch} imported, waiting for the first steps" if torch else "waiting for torch"
+        return f"{snapshot.elapsed:.0f} s, {what}"
+    left = f", about {units.seconds(progress.left_seconds)} left" if progress.left_seconds else ""
+    return f"step {progress.steps}, {units.seconds(progress.step.median)} each{left}"
+
+
+class _Lines:
+    """Plain progress for logs and pipes: one line when the stage changes, then one every ten seconds."""
+
+    def __init__(self, talk: Console, enough: Enough) -> None:
+        self.talk, self.enough = talk, enough
+        self._stage = ""
+        self._next = 0.0
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        progress = self.enough.progress
+        if progress.stage != self._stage or snapshot.elapsed >= self._next:
+            self._stage, self._next = progress.stage, snapshot.elapsed + 10.0
+            self.talk.print(f"{progress.stage}: {note(progress, snapshot)}", highlight=False)

@@ -1,0 +1,1 @@
+"""Records → what people read and programs parse."""
