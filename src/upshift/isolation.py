@@ -39,7 +39,7 @@ def plan(command: Command) -> Isolation:
         p for p in Path("/").iterdir() if p.is_dir() and not p.is_symlink() and p.name not in _SYSTEM
     }
     required = set()
-    for home in homes:
+    for home in homes - {Path("/")}:  # nothing can be laid over / itself; the folders in it are covered
         root = next((r for r in roots if r == home or r in home.parents), None)
         if root is None:
             root = _outside(home)

@@ -10,6 +10,7 @@ keeper → upshift, on `status`: JSON lines {"event": "isolated" | "refused" | "
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import time
@@ -105,6 +106,8 @@ class Keeper:
                 if order == b"t":
                     self.ask()
                 self.end()
+                if not order:  # upshift was killed: nobody else is left to tidy up
+                    shutil.rmtree(self.spec["scratch"], ignore_errors=True)
                 return
             if self.exit_sent and not tree.descendants(os.getpid()):
                 self.say("gone")

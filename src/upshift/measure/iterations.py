@@ -39,6 +39,8 @@ class Iteration:
     """Seconds by phase, in the order of the agent's PHASES; evaluation excluded."""
     nograd: tuple[float, ...] | None
     """The same for forwards under no_grad that came before the first training forward."""
+    evaluates: bool
+    """`nograd` looks like an evaluation: eval mode, or a DataLoader's batches."""
     evaluation: float
     """Seconds between eval() and train()."""
     groups: tuple[tuple[Micro, ...], ...]
@@ -104,6 +106,7 @@ def _merge(groups: Sequence[Event], log: ProcessLog) -> Iteration:
         end=groups[-1]["end"],
         phases=tuple(phases),
         nograd=tuple(nograd) if nograd else None,
+        evaluates=any(g["evaluates"] for g in groups),
         evaluation=sum(g["eval"] for g in groups),
         groups=tuple(
             tuple(Micro(**dict(zip(MICRO_FIELDS, row, strict=True))) for row in g["micro"])

@@ -107,7 +107,7 @@ def measure(outcome: Outcome) -> Profile | None:
     used = whole[dropped:]
     if len(used) < FEWEST_STEPS:
         return None
-    part_of_step = 2 * sum(i.nograd is not None for i in used) > len(used)
+    part_of_step = _trains_with_nograd(used)
     batch = observe(used)
     where = places(log.samples, log.steps[0]["end"], outcome.command.cwd)
     phases = _phases(used, where, part_of_step)
@@ -137,6 +137,12 @@ def measure(outcome: Outcome) -> Profile | None:
         isolation_note=outcome.isolation_note,
         ended_by=outcome.ended_by,
     )
+
+
+def _trains_with_nograd(used: tuple[Iteration, ...]) -> bool:
+    """A teacher, a target network, a rollout; and not an evaluation that forgot to call eval()."""
+    windows = [i for i in used if i.nograd is not None]
+    return 2 * len(windows) > len(used) or not any(i.evaluates for i in windows)
 
 
 def _seconds(iteration: Iteration, with_nograd: bool) -> float:

@@ -12,7 +12,9 @@ from upshift.measure.profile import Phase, Profile
 from upshift.report import units
 
 _NAMES = {"data_wait": "data wait", "host_to_device": "host to device"}
-_BAR = 20
+_BAR = 16
+_PLACE = 32
+"""Columns left for a place on an 80-column terminal."""
 _COLOURS = {
     "data_wait": "yellow",
     "forward": "cyan",
@@ -72,10 +74,10 @@ def warnings(profile: Profile) -> Iterator[str]:
 
 def _breakdown(profile: Profile) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("phase")
-    table.add_column("time", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("")
+    table.add_column("phase", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     table.add_column("where", overflow="ellipsis", no_wrap=True, style="dim")
     for phase in profile.phases:
         table.add_row(*_row(phase))
@@ -86,14 +88,24 @@ def _row(phase: Phase) -> tuple[str | Text, ...]:
     name = _NAMES.get(phase.name, phase.name)
     if phase.seconds is None or phase.share is None:
         return Text(name, style="dim"), Text("–", style="dim"), "", "", phase.note or "not measured"
-    bar = Text("█" * round(phase.share * _BAR) or "▏", style=_COLOURS.get(phase.name, "white"))
+    bar = Text("█" * round(phase.share * _BAR) or ("▏" if phase.seconds else ""), style=_COLOURS.get(phase.name, "white"))
     return (
         name,
         units.seconds(phase.seconds),
         units.share(phase.share),
         bar,
-        str(phase.places[0]) if phase.places else "",
+        _near(str(phase.places[0])) if phase.places else "",
     )
+
+
+def _near(place: str) -> str:
+    """The end of a long path: the folder and the file tell more than the root."""
+    if len(place) <= _PLACE:
+        return place
+    folders = place.split("/")
+    while len(folders) > 1 and len("/".join(folders)) > _PLACE - 2:
+        folders.pop(0)
+    return "…/" + "/".join(folders)
 
 
 def _facts(profile: Profile) -> Group:

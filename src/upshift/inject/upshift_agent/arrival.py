@@ -40,8 +40,9 @@ class _Finder:
             except AttributeError:
                 pass
             original(module)
-            for callback in self.waiting.pop(name, ()):
-                callback(module)
+            while self.waiting.get(name):  # a callback may ask for another on the same module
+                for callback in self.waiting.pop(name):
+                    callback(module)
 
         try:
             loader.exec_module = exec_module

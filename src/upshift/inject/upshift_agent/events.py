@@ -42,6 +42,7 @@ STEP_FIELDS = (
     "end",  # mono at the end of the group's last optimizer step
     "phases",  # seconds by phase since the previous group's end, outside windows
     "nograd",  # the same vector for no_grad windows, or None
+    "evaluates",  # those windows look like an evaluation: eval mode, or batches of a DataLoader
     "eval",  # seconds inside eval() ... train() windows
     "optimizers",  # ids of the optimizers that stepped, in order; "manual" where none exists
     "micro",  # one row per micro-step, see MICRO_FIELDS

@@ -64,12 +64,17 @@ class Recorder:
         self.heavy_seconds = 0.0
         """The agent's own measured time: batch inspection and event writing."""
         self.gap_samples: list = []
+        """Stacks sampled where the phase is not known yet."""
+        self.undecided = False
+        """The current region gets its phase when it is left."""
         self.samples: dict = {}
         self.window = NO_WINDOW
         self._window_start: list[float] = []
         self._window_calls = 0
+        self._window_evaluates = False
+        self._window_fetches: list = []
         self._nograd = list(_ZEROS)
-        self._nograd_seen = False
+        self._nograd_evaluates = False
         self._eval = 0.0
         self.calls_since_backward = 0
         """Calls of the model with gradients since the last backward; 0 again after each backward."""
@@ -133,7 +138,11 @@ class Recorder:
         stack = self.stack
         if stack:
             begun = stack.pop()
-            self.acc[begun if phase is None else phase] += now - self.last
+            phase = begun if phase is None else phase
+            self.acc[phase] += now - self.last
+            if self.undecided:
+                self.undecided = False
+                self._name_samples(phase)
         self.last = now
         if self.gpu is not None:
             self.gpu.mark(stack[-1] if stack else OTHER)
@@ -148,16 +157,19 @@ class Recorder:
             phase = OTHER
         self.acc[phase] += seconds
         if self.gap_samples:
-            taken, self.gap_samples = self.gap_samples, []
-            for key in taken:
-                key = (phase, *key)
-                self.samples[key] = self.samples.get(key, 0) + 1
+            self._name_samples(phase)
         if self.after_backward and ending in _NEXT_MICRO_STEP:
             self.after_backward = False
             for callback in self.on_gap:
                 callback()
         if self._boundary is not None and ending != OPTIMIZER:
             self._emit_step()
+
+    def _name_samples(self, phase: int) -> None:
+        taken, self.gap_samples = self.gap_samples, []
+        for key in taken:
+            key = (phase, *key)
+            self.samples[key] = self.samples.get(key, 0) + 1
 
     # ---- windows: forwards that train nothing -----------------------------------------------------------
 
@@ -168,13 +180,21 @@ class Recorder:
             self.window = kind
             self._window_start = list(self.acc)
             self._window_calls = 0
+            self._window_evaluates = False
 
     def close_window(self) -> None:
         """Move what was added since `open_window` out of the training phases, if a forward ran in it."""
         kind, self.window = self.window, NO_WINDOW
+        # The last batch fetched in a window is the one the training goes on with.
+        fetched, self._window_fetches = self._window_fetches[-1:], []
+        for samples in fetched:
+            self.batch_loaded(samples)
         if kind == NO_WINDOW or not self._window_calls:
             return
         self._settle()
+        if kind == EVAL_WINDOW:
+            self.calls_since_backward = 0
+            self.pending_micro = {}
         for phase, before in enumerate(self._window_start):
             added = self.acc[phase] - before
             if phase in _KEPT_IN_WINDOWS or not added:
@@ -182,11 +202,9 @@ class Recorder:
             self.acc[phase] = before
             if kind == EVAL_WINDOW:
                 self._eval += added
-                self.calls_since_backward = 0
-                self.pending_micro = {}
             else:
                 self._nograd[phase] += added
-                self._nograd_seen = True
+                self._nograd_evaluates |= self._window_evaluates
 
     def _settle(self) -> None:
         """Account for the time up to now without changing the region."""
@@ -204,6 +222,7 @@ class Recorder:
             if self.window == NO_WINDOW and not self.calls_since_backward:
                 self.open_window(NOGRAD_WINDOW)
             self._window_calls += 1
+            self._window_evaluates |= not training
         else:
             self.close_window()
         if grad:  # counted in an evaluation too: a backward may still show that it was training
@@ -212,6 +231,10 @@ class Recorder:
 
     def batch_loaded(self, samples: int | None) -> None:
         """A DataLoader handed a batch to the training thread."""
+        if self.window != NO_WINDOW and self._window_calls:
+            self._window_evaluates = True  # validation data: no batch of the training
+            self._window_fetches.append(samples)
+            return
         self.fetches += 1
         if samples is not None:
             self.loaded = (self.loaded or 0) + samples
@@ -279,7 +302,8 @@ class Recorder:
             index=self._step_index,
             end=end,
             phases=[round(s, 7) for s in acc],
-            nograd=[round(s, 7) for s in self._nograd] if self._nograd_seen else None,
+            nograd=[round(s, 7) for s in self._nograd] if any(self._nograd) else None,
+            evaluates=self._nograd_evaluates,
             eval=round(self._eval, 7),
             optimizers=[name for name, _ in self._group],
             device=self.device,
@@ -290,7 +314,7 @@ class Recorder:
         self._group = []
         self.micro = []
         self._nograd = list(_ZEROS)
-        self._nograd_seen = False
+        self._nograd_evaluates = False
         self._eval = 0.0
         # What came after the boundary belongs to the next step.
         self.acc = [now - then for now, then in zip(self.acc, acc)]

@@ -15,6 +15,7 @@ import time
 from .recorder import Recorder
 
 INTERVAL_SECONDS = 0.04
+_SHARP_SECONDS = 2e-4
 # Waiting in one of these between steps is waiting for data made elsewhere (a thread, a pool, a process).
 _WAITING_IN = (
     os.sep + "queue.py",
@@ -25,6 +26,7 @@ _WAITING_IN = (
 )
 
 
+_NAMELESS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<lambda>")
 _NOT_THE_USERS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     os.path.dirname(os.__file__) + os.sep,
@@ -59,7 +61,12 @@ class Sampler(threading.Thread):
         """Tick until the process ends."""
         recorder = self.recorder
         pid = os.getpid()
+        usual = sys.getswitchinterval()
         while recorder.active and os.getpid() == pid:
+            # The interpreter lock is ours 5 ms after we ask, or at the next call that drops it: samples would
+            # pile up on torch calls. With no third thread to disturb, ask for it sooner.
+            alone = threading.active_count() <= 2
+            sys.setswitchinterval(_SHARP_SECONDS if alone else usual)
             time.sleep(INTERVAL_SECONDS)
             self.ticks += 1
             frame = sys._current_frames().get(recorder.thread)
@@ -88,9 +95,11 @@ class Sampler(threading.Thread):
             depth += 1
         if place is None:
             place = frame
-        code = place.f_code
-        key = (code.co_filename, place.f_lineno, code.co_name, waits, window)
-        if phase is None:
+        named = place
+        while named.f_code.co_name in _NAMELESS and named.f_back is not None:
+            named = named.f_back
+        key = (place.f_code.co_filename, place.f_lineno, named.f_code.co_name, waits, window)
+        if phase is None or recorder.undecided:
             recorder.gap_samples.append(key)
         else:
             full = (phase, *key)

@@ -1,13 +1,15 @@
-"""Steps without a visible optimizer: `p.data.add_`, `w -= lr * w.grad`, a compiled optimizer step.
+"""Loops without the usual objects. Steps without a visible optimizer: `p.data.add_`, `w -= lr * w.grad`, a compiled optimizer step.
 
 While no optimizer hook has fired, a few leaf tensors of the graph are compared before and after the gap that
-follows each backward. If they changed in it, the loop has stepped by itself.
+follows each backward. If they changed in it, the loop has stepped by itself. Batches without a module: the first tensor with a size, going back
+from the loss through the graph, tells how many samples the loss was taken over.
 """
 
 from __future__ import annotations
 
 _LEAVES = 3
 _MOST_NODES = 20000
+_NODES_TO_BATCH = 12
 # On an accelerator reading values synchronises: learn the rhythm from this many backwards, then count.
 _READS_ON_DEVICE = 24
 
@@ -16,7 +18,25 @@ def install(torch, recorder) -> None:
     """Watch the leaves of the loss as long as nobody calls an optimizer."""
     watch = _Watch(torch, recorder)
     recorder.on_backward.append(watch.note_leaves)
+    recorder.on_backward.append(lambda tensors: _note_batch(torch, recorder, tensors))
     recorder.on_gap.append(watch.look)
+
+
+def _note_batch(torch, recorder, tensors) -> None:
+    """Where no module was called: samples from the shapes in the graph behind the loss."""
+    if recorder.any_call or recorder.pending_micro:
+        return
+    loss = tensors[0] if isinstance(tensors, (list, tuple)) else tensors
+    node = getattr(loss, "grad_fn", None)
+    for _ in range(_NODES_TO_BATCH):
+        if node is None:
+            return
+        shape = next((m.shape for m in getattr(node, "_input_metadata", ())), ())
+        if len(shape) >= 1 and shape[0] > 1:
+            recorder.pending_micro = {"batch": shape[0], "total": shape[0], "calls": 0}
+            recorder.device = loss.device.type
+            return
+        node = next((parent for parent, _ in node.next_functions if parent is not None), None)
 
 
 class _Watch:

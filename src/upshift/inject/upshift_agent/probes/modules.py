@@ -65,6 +65,7 @@ def _outermost_call(torch, recorder, original):
         # Entered before the call is counted: the gap it ends was still before this forward.
         recorder.enter(FORWARD)
         recorder.closed = True
+        recorder.undecided = bool(loss)
         result = None
         try:
             recorder.model_called(grad, module.training)

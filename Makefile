@@ -1,0 +1,29 @@
+# `make demo` and `make test` do all set-up on a bare machine with Python 3.10 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/.has-examples
+	$(BIN)/upshift demo
+
+test: $(VENV)/.has-test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.has-test $(VENV)/.has-check
+	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
+
+bench: $(VENV)/.has-bench
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf $(VENV) dist build
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per extra: torch alone for the demo, the frameworks only for the tests.
+$(VENV)/.has-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	touch $@

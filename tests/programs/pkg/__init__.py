@@ -1,0 +1,1 @@
+"""A small package, trained by `python -m pkg.train`."""
