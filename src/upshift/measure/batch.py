@@ -36,15 +36,15 @@ class Batch:
     """The micro-batch is not the same in every step."""
 
 
-def observe(used: Sequence[Iteration]) -> Batch:
-    """Read the batch off the iterations used for the measurement."""
+def observe(used: Sequence[Iteration], whole: Sequence[Iteration]) -> Batch:
+    """Read the batch off the iterations used for the measurement; padding, sampled thinly, off all of them."""
     readings = [_reading(i) for i in used]
     micro = _mode(m for m, _, _ in readings if m is not None)
     accum = _mode(a for _, a, _ in readings if a is not None)
     samples = [s for _, _, s in readings if s is not None]
     rows = [m for i in used for m in i.micro]
     tokens = [t for t in (_tokens(i, accum) for i in used) if t is not None]
-    measured = [m for m in rows if m.padded is not None and m.tokens]
+    measured = [m for i in whole for m in i.micro if m.padded is not None and m.tokens]
     lengths = sorted(m.length for m in rows if m.length is not None)
     padding = None
     if measured:

@@ -108,7 +108,7 @@ def measure(outcome: Outcome) -> Profile | None:
     if len(used) < FEWEST_STEPS:
         return None
     part_of_step = _trains_with_nograd(used)
-    batch = observe(used)
+    batch = observe(used, whole)
     where = places(log.samples, log.steps[0]["end"], outcome.command.cwd)
     phases = _phases(used, where, part_of_step)
     step_mean = sum(p.seconds for p in phases if p.seconds is not None)

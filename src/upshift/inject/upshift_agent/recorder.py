@@ -10,6 +10,8 @@ Everything here runs inside the user's step: plain lists and floats, no torch, o
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from time import perf_counter
 
@@ -34,6 +36,22 @@ _ZEROS = [0.0] * len(PHASES)
 _KEPT_IN_WINDOWS = (CHECKPOINT, LOGGING)
 # Regions that can only belong to what comes after a manual update of the parameters.
 _NEXT_MICRO_STEP = (DATA, FORWARD, BACKWARD)
+
+
+# How people name the function that a forward without gradients serves, when they forget to call eval().
+_EVALUATION = re.compile(r"eval|valid|test|estimate|metric|accura|generat", re.IGNORECASE)
+
+
+def _called_from_evaluation() -> bool:
+    """Does a function on the stack say that it evaluates? Looked at once per window."""
+    frame = sys._getframe(2)
+    for _ in range(30):
+        if frame is None:
+            break
+        if _EVALUATION.search(frame.f_code.co_name):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Recorder:
@@ -180,7 +198,7 @@ class Recorder:
             self.window = kind
             self._window_start = list(self.acc)
             self._window_calls = 0
-            self._window_evaluates = False
+            self._window_evaluates = kind == NOGRAD_WINDOW and _called_from_evaluation()
 
     def close_window(self) -> None:
         """Move what was added since `open_window` out of the training phases, if a forward ran in it."""

@@ -89,7 +89,7 @@ class _Layer:
 
 _exists, _isdir, _isfile = os.path.lexists, os.path.isdir, os.path.isfile
 _makedirs = os.makedirs
-_stat, _listdir, _scandir = os.stat, os.listdir, os.scandir
+_listdir, _scandir = os.listdir, os.scandir
 _real_open = io.open
 
 
@@ -219,10 +219,15 @@ def _wrap_listings(layer: _Layer) -> None:
         twin, original = layer.shadow(path), layer.full(path)
         if _isdir(twin):
             found.update((e.name, e) for e in _scandir(twin))
-        if original not in layer.gone and (_isdir(original) or not found and not _isdir(twin)):
-            for entry in _scandir(path):
-                if os.path.join(original, os.fsdecode(entry.name)) not in layer.gone:
-                    found.setdefault(entry.name, entry)
+        try:
+            originals = [] if original in layer.gone else list(_scandir(path))
+        except FileNotFoundError:
+            if not _isdir(twin):
+                raise
+            originals = []
+        for entry in originals:
+            if os.path.join(original, os.fsdecode(entry.name)) not in layer.gone:
+                found.setdefault(entry.name, entry)
         return Entries(_Entry(e, os.path.join(os.fspath(path), e.name)) for e in found.values())
 
     def listdir(path="."):

@@ -7,7 +7,7 @@ receives the input as it came and has batch_first=False; all the inputs agree in
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import perf_counter, thread_time
 
 # Integer inputs that accompany the ids and must not be counted as tokens again.
 _NOT_TOKENS = ("label", "target", "mask", "position", "type_id", "index", "length")
@@ -128,10 +128,10 @@ class BatchReader:
         if ids[0].device.type != "cpu":
             entry["padded"] = None  # reading values would synchronise
             return
-        begun = perf_counter()
-        elapsed = begun - self.recorder.since
+        elapsed = perf_counter() - self.recorder.since
         if self._pad_reads >= 3 and self._pad_seconds > _PADDING_BUDGET * elapsed:
             return
+        begun = thread_time()  # not the wall: waiting for a core is not our cost
         with self.torch.no_grad():
             if mask is not None and mask.shape == ids[0].shape:
                 padded = int(mask.numel() - mask.sum())
@@ -140,7 +140,7 @@ class BatchReader:
                 padded = sum(_trailing(t, dim) for t in ids)
         entry["padded"] = padded
         self._pad_reads += 1
-        self._pad_seconds += perf_counter() - begun
+        self._pad_seconds += thread_time() - begun
 
 
 def _trailing(ids, dim: int) -> int:
