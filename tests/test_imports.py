@@ -28,7 +28,9 @@ def test_help_imports_nothing_heavy() -> None:
     code = "import upshift.cli\ntry: upshift.cli.main(['--help'])\nexcept SystemExit: pass"
     bare = modules_after("pass")
     added = {m for m in modules_after(code) - bare if m.partition(".")[0] not in sys.stdlib_module_names}
-    assert {m for m in added if not m.isupper() and m in sys.modules or m.startswith("upshift")} <= CLI_MAY_IMPORT
+    assert {
+        m for m in added if not m.isupper() and m in sys.modules or m.startswith("upshift")
+    } <= CLI_MAY_IMPORT
     assert not added & {"rich", "psutil", "torch", "numpy", "yaml"}
 
 

@@ -67,7 +67,9 @@ def test_nothing_is_left_in_site_packages_or_scratch(tmp_path: Path) -> None:
     scratch.mkdir()
     before = sorted(os.listdir(site))
     run = profile(
-        [sys.executable, "-I", str(PROGRAMS / "fault_os_exit.py")], cwd=Path("/"), UPSHIFT_SCRATCH=str(scratch)
+        [sys.executable, "-I", str(PROGRAMS / "fault_os_exit.py")],
+        cwd=Path("/"),
+        UPSHIFT_SCRATCH=str(scratch),
     )
     assert run.code == 0, run.stderr
     assert sorted(os.listdir(site)) == before

@@ -47,9 +47,7 @@ def test_console_script(tmp_path: Path) -> None:
 
 def test_torchrun_and_accelerate(tmp_path: Path) -> None:
     ddp = str(PROGRAMS / "ddp_torchrun.py")
-    run = profile(
-        [str(BIN / "torchrun"), "--nproc_per_node", "2", ddp], "--steps", "6", cwd=tmp_path
-    )
+    run = profile([str(BIN / "torchrun"), "--nproc_per_node", "2", ddp], "--steps", "6", cwd=tmp_path)
     assert run.code == 0, run.stderr
     assert run.document["world_size"] == 2
     launched = str(PROGRAMS / "accelerate_accumulate.py")

@@ -24,9 +24,7 @@ def marked_line(program: str) -> int:
 
 
 def _expand(command: tuple[str, ...], python: str) -> list[str]:
-    return [
-        part.replace("{python}", python).replace("{programs}", str(PROGRAMS)) for part in command
-    ]
+    return [part.replace("{python}", python).replace("{programs}", str(PROGRAMS)) for part in command]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -433,8 +431,7 @@ TRUTHS: tuple[Truth, ...] = (
         tokens_per_step=10 * 2 * 24,
         run_phase="evaluation",
         run_phase_share=0.2,
-        note="24 batches of 64 in train mode under no_grad before every eighth step, the first "
-        "one included",
+        note="24 batches of 64 in train mode under no_grad before every eighth step, the first one included",
     ),
     Truth(
         program="checkpoint_every.py",

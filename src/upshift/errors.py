@@ -1,15 +1,15 @@
 """Everything upshift says no with. Each error knows its exit code and says what, got what, do what.
 
-    UpshiftError
-    ├── UsageError                 2  the command line or a file it names is wrong
-    ├── ProgramFailed              1  the user's program failed; its traceback has been shown
-    ├── NothingMeasured            3  it ran, but there was nothing to measure
-    │   ├── AgentHidden               no Python process in it let the agent in
-    │   ├── NoTorch                   no process imported torch
-    │   ├── TorchTooOld               torch is older than the probes need
-    │   └── NoStep                    torch, but no step within the time given
-    ├── MachineProblem             3  full disk, no scratch folder, a process that would not start
-    └── Interrupted              130  Ctrl-C or SIGTERM
+UpshiftError
+├── UsageError                 2  the command line or a file it names is wrong
+├── ProgramFailed              1  the user's program failed; its traceback has been shown
+├── NothingMeasured            3  it ran, but there was nothing to measure
+│   ├── AgentHidden               no Python process in it let the agent in
+│   ├── NoTorch                   no process imported torch
+│   ├── TorchTooOld               torch is older than the probes need
+│   └── NoStep                    torch, but no step within the time given
+├── MachineProblem             3  full disk, no scratch folder, a process that would not start
+└── Interrupted              130  Ctrl-C or SIGTERM
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ class ProgramFailed(UpshiftError):
 
     exit_code = 1
 
-    def __init__(
-        self, message: str, *, program_exit_code: int, output: str, hint: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, program_exit_code: int, output: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.program_exit_code = program_exit_code
         self.output = output

@@ -12,7 +12,8 @@ from upshift.rundir import INJECT
 
 # Top-level folders that hold the system, not a person's work.
 _SYSTEM = frozenset(
-    "bin boot dev etc lib lib32 lib64 libx32 lost+found nix proc run sbin snap sys tmp usr var System Library".split()
+    "bin boot dev etc lib lib32 lib64 libx32 lost+found nix proc run sbin snap sys tmp usr var "
+    "System Library".split()
 )
 
 
@@ -35,9 +36,7 @@ def plan(command: Command) -> Isolation:
     homes = {command.cwd}
     if command.script is not None:
         homes.add(command.script.resolve().parent)
-    roots = {
-        p for p in Path("/").iterdir() if p.is_dir() and not p.is_symlink() and p.name not in _SYSTEM
-    }
+    roots = {p for p in Path("/").iterdir() if p.is_dir() and not p.is_symlink() and p.name not in _SYSTEM}
     required = set()
     for home in homes - {Path("/")}:  # nothing can be laid over / itself; the folders in it are covered
         root = next((r for r in roots if r == home or r in home.parents), None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bar
 
 from upshift import session
 from upshift.command import Command
@@ -16,13 +17,13 @@ from upshift.errors import (
     Interrupted,
     MachineProblem,
     NoStep,
-    NoTorch,
     NothingMeasured,
+    NoTorch,
     ProgramFailed,
     TorchTooOld,
     UpshiftError,
 )
-from upshift.measure.enough import Enough
+from upshift.measure.enough import Enough, Progress
 from upshift.measure.profile import Profile, measure, training
 from upshift.report import units
 from upshift.session import Outcome, Settings, Snapshot
@@ -123,7 +124,7 @@ def _why_not(outcome: Outcome, request: Request, measured: Profile | None) -> Up
 
 
 @contextlib.contextmanager
-def _live(talk: Console, enough: Enough) -> Iterator[object]:
+def _live(talk: Console, enough: Enough) -> Iterator[Callable[[Snapshot], None]]:
     """Progress on stderr: a bar on a terminal, a line at each stage elsewhere."""
     if not talk.is_terminal:
         yield _Lines(talk, enough)
@@ -134,23 +135,20 @@ def _live(talk: Console, enough: Enough) -> Iterator[object]:
         BarColumn(bar_width=20),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=talk, transient=True) as bar:
+    with Bar(*columns, console=talk, transient=True) as bar:
         task = bar.add_task("starting", total=1.0, note="")
 
         def tell(snapshot: Snapshot) -> None:
             progress = enough.progress
             bar.update(
-                task, description=progress.stage, completed=progress.fraction, note=note(progress, snapshot)
+                task, description=progress.stage, completed=progress.fraction, note=_note(progress, snapshot)
             )
 
         yield tell
 
 
-def note(progress: object, snapshot: Snapshot) -> str:
+def _note(progress: Progress, snapshot: Snapshot) -> str:
     """What stands beside the bar."""
-    from upshift.measure.enough import Progress as Seen
-
-    assert isinstance(progress, Seen)
     if progress.step is None:
         torch = next((p.torch for p in snapshot.processes if p.torch), None)
         what = f"torch {torch} imported, waiting for the first steps" if torch else "waiting for torch"
@@ -171,4 +169,4 @@ class _Lines:
         progress = self.enough.progress
         if progress.stage != self._stage or snapshot.elapsed >= self._next:
             self._stage, self._next = progress.stage, snapshot.elapsed + 10.0
-            self.talk.print(f"{progress.stage}: {note(progress, snapshot)}", highlight=False)
+            self.talk.print(f"{progress.stage}: {_note(progress, snapshot)}", highlight=False)

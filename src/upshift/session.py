@@ -98,9 +98,7 @@ def launch(command: Command, settings: Settings, watch: Watcher) -> Outcome:
     return _launch(command, settings, watch, "redirect", None)
 
 
-def _launch(
-    command: Command, settings: Settings, watch: Watcher, kind: str, note: str | None
-) -> Outcome:
+def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, note: str | None) -> Outcome:
     plan = isolation.plan(command) if kind == "overlay" else None
     run = RunDir.create(avoid=plan.roots if plan else ())
     try:
@@ -145,9 +143,7 @@ def _follow(
             copy_output()
             if stopped:
                 return "interrupt", log, resources
-            snapshot = Snapshot(
-                elapsed=now - keeper.started, processes=processes, running=not keeper.gone
-            )
+            snapshot = Snapshot(elapsed=now - keeper.started, processes=processes, running=not keeper.gone)
             reason = watch(snapshot)
             if reason is not None:
                 return reason, log, resources

@@ -60,7 +60,9 @@ def spend(recorder: module.Recorder, clock: Clock, phase: int, seconds: float) -
     recorder.leave()
 
 
-def forward(recorder: module.Recorder, clock: Clock, seconds: float, *, grad: bool = True, training: bool = True):
+def forward(
+    recorder: module.Recorder, clock: Clock, seconds: float, *, grad: bool = True, training: bool = True
+):
     recorder.enter(FORWARD)
     recorder.model_called(grad, training)
     clock.tick(seconds)

@@ -12,9 +12,7 @@ def main():
     torch.manual_seed(0)
     x = torch.randn(480, 96)
     loader = DataLoader(TensorDataset(x, (x.sum(1) > 0).long()), batch_size=4, shuffle=True)
-    model = nn.Sequential(
-        nn.Linear(96, 256), nn.GELU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 2)
-    )
+    model = nn.Sequential(nn.Linear(96, 256), nn.GELU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 2))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9999**step)
     model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)

@@ -12,9 +12,7 @@ class Classifier(nn.Module):
     def __init__(self, vocab=500, dim=48, classes=4):
         super().__init__()
         self.embed = nn.Embedding(vocab, dim)
-        self.encoder = nn.TransformerEncoderLayer(
-            dim, nhead=4, dim_feedforward=96, batch_first=True
-        )
+        self.encoder = nn.TransformerEncoderLayer(dim, nhead=4, dim_feedforward=96, batch_first=True)
         self.head = nn.Linear(dim, classes)
 
     def forward(self, ids):

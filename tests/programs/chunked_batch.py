@@ -10,9 +10,7 @@ MICRO_BATCH = 6
 
 torch.manual_seed(0)
 images = torch.randn(480, 3, 16, 16)
-loader = DataLoader(
-    TensorDataset(images, torch.randint(0, 10, (480,))), batch_size=TRAIN_BATCH, shuffle=True
-)
+loader = DataLoader(TensorDataset(images, torch.randint(0, 10, (480,))), batch_size=TRAIN_BATCH, shuffle=True)
 model = nn.Sequential(
     nn.Conv2d(3, 24, 3, padding=1),
     nn.ReLU(),

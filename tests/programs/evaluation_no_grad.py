@@ -42,8 +42,7 @@ def loss_on(split, size=batch_size):
 @torch.no_grad()
 def estimate_loss():
     return {
-        split: torch.stack([loss_on(split, 64) for _ in range(eval_iters)]).mean().item()
-        for split in splits
+        split: torch.stack([loss_on(split, 64) for _ in range(eval_iters)]).mean().item() for split in splits
     }
 
 

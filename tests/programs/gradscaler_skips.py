@@ -13,9 +13,7 @@ ACCUM = 2
 torch.manual_seed(0)
 x = torch.randn(640, 64)
 loader = DataLoader(TensorDataset(x, x.roll(1, dims=1)), batch_size=8, shuffle=True)
-model = nn.Sequential(
-    nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 64)
-)
+model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 64))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**26, growth_interval=6)
 

@@ -11,9 +11,7 @@ harmonics = torch.arange(1, 9)
 inputs = torch.cat([(t * harmonics).sin(), (t * harmonics).cos()], dim=1)
 target = torch.randn(40, 24)
 
-model = nn.Sequential(
-    nn.Linear(16, 192), nn.Tanh(), nn.Linear(192, 192), nn.Tanh(), nn.Linear(192, 24)
-)
+model = nn.Sequential(nn.Linear(16, 192), nn.Tanh(), nn.Linear(192, 192), nn.Tanh(), nn.Linear(192, 24))
 criterion = nn.MSELoss()
 optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4, line_search_fn="strong_wolfe")
 

@@ -17,9 +17,7 @@ def main():
     images = torch.randn(660, 1, 20, 20)
     data = TensorDataset(images, torch.randint(0, 10, (660,)))
     loader = fabric.setup_dataloaders(DataLoader(data, batch_size=11, shuffle=True))
-    model = nn.Sequential(
-        nn.Conv2d(1, 12, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(972, 10)
-    )
+    model = nn.Sequential(nn.Conv2d(1, 12, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(972, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     model, optimizer = fabric.setup(model, optimizer)
 

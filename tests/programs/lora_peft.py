@@ -36,9 +36,7 @@ def main():
         max_position_embeddings=64,
         pad_token_id=PAD,
     )
-    lora = LoraConfig(
-        r=8, lora_alpha=16, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"
-    )
+    lora = LoraConfig(r=8, lora_alpha=16, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
     model = get_peft_model(LlamaForCausalLM(config), lora)
     model.print_trainable_parameters()
     loader = DataLoader(list(examples()), batch_size=BATCH_SIZE, shuffle=True)

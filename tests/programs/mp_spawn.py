@@ -21,9 +21,7 @@ def free_port():
 
 
 def train(rank, world_size, port):
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size
-    )
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size)
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(900, 64), torch.randint(0, 8, (900,)))
     sampler = DistributedSampler(data, num_replicas=world_size, rank=rank)

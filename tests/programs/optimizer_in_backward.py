@@ -8,9 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(0)
 x = torch.randn(650, 80)
 loader = DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=13, shuffle=True)
-model = nn.Sequential(
-    nn.Linear(80, 512), nn.GELU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 2)
-)
+model = nn.Sequential(nn.Linear(80, 512), nn.GELU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 2))
 
 optimizer_dict = {p: torch.optim.Adam([p], lr=1e-4) for p in model.parameters()}
 

@@ -18,9 +18,7 @@ class Sentences(Dataset):
 
     def __init__(self, count=480, vocab=300):
         generator = torch.Generator().manual_seed(0)
-        self.rows = [
-            torch.randint(1, vocab, (5 * (1 + i % 8),), generator=generator) for i in range(count)
-        ]
+        self.rows = [torch.randint(1, vocab, (5 * (1 + i % 8),), generator=generator) for i in range(count)]
 
     def __len__(self):
         return len(self.rows)

@@ -17,9 +17,7 @@ class Readings(Dataset):
 
     def __init__(self, count=96):
         rng = random.Random(0)
-        self.lines = [
-            ",".join(f"{rng.gauss(0, 1):.4f}" for _ in range(FEATURES)) for _ in range(count)
-        ]
+        self.lines = [",".join(f"{rng.gauss(0, 1):.4f}" for _ in range(FEATURES)) for _ in range(count)]
 
     def __len__(self):
         return len(self.lines)

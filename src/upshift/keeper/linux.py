@@ -49,7 +49,7 @@ def private_mounts():
 
 
 def mount(source, target, kind, flags, options):
-    """mount(2), as an OSError when it fails."""
+    """Mount as the system call does; an OSError when it fails."""
     encoded = [None if v is None else os.fsencode(v) for v in (source, target, kind)]
     data = None if options is None else os.fsencode(options)
     _checked(

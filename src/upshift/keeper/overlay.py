@@ -6,8 +6,8 @@ import linux
 
 # Kinds of file system that hold a person's files; anything else below a covered folder is bound through.
 _DISKS = (
-    "ext2 ext3 ext4 xfs btrfs zfs f2fs jfs reiserfs bcachefs overlay nfs nfs4 cifs smb3 9p virtiofs lustre gpfs "
-    "beegfs ceph glusterfs vfat exfat ntfs ntfs3 fuseblk hfsplus apfs tmpfs ramfs"
+    "ext2 ext3 ext4 xfs btrfs zfs f2fs jfs reiserfs bcachefs overlay nfs nfs4 cifs smb3 9p virtiofs "
+    "lustre gpfs beegfs ceph glusterfs vfat exfat ntfs ntfs3 fuseblk hfsplus apfs tmpfs ramfs"
 ).split()
 
 

@@ -38,7 +38,8 @@ class Batch:
 
 def observe(used: Sequence[Iteration], whole: Sequence[Iteration]) -> Batch:
     """Read the batch off the iterations used for the measurement; padding, sampled thinly, off all of them."""
-    readings = [_reading(i) for i in used]
+    chunked = _chunked(used)
+    readings = [_reading(i, chunked) for i in used]
     micro = _mode(m for m, _, _ in readings if m is not None)
     accum = _mode(a for _, a, _ in readings if a is not None)
     samples = [s for _, _, s in readings if s is not None]
@@ -62,7 +63,18 @@ def observe(used: Sequence[Iteration], whole: Sequence[Iteration]) -> Batch:
     )
 
 
-def _reading(iteration: Iteration) -> tuple[int | None, int | None, float | None]:
+def _chunked(used: Sequence[Iteration]) -> bool:
+    """Are deliveries of the DataLoader cut into micro-batches? Over all steps, for a cut may span two."""
+    rows = [m for i in used for m in i.micro]
+    fetches = sum(m.fetches for m in rows)
+    delivered = sum(m.loaded or 0 for m in rows)
+    if not delivered or fetches >= len(rows):
+        return False
+    edge = delivered / fetches  # the first or last delivery may be seen in part
+    return abs(sum(m.batch or 0 for m in rows) - delivered) <= edge
+
+
+def _reading(iteration: Iteration, chunked: bool) -> tuple[int | None, int | None, float | None]:
     """(micro-batch, accumulation, samples) of one iteration."""
     rows = iteration.micro
     if not rows:
@@ -70,21 +82,17 @@ def _reading(iteration: Iteration) -> tuple[int | None, int | None, float | None
     backwards = min((len(g) for g in iteration.groups if g), default=0)
     seen = _mode(r.batch for r in rows if r.batch is not None)
     fetches = sum(r.fetches for r in rows)
-    delivered = [r.loaded for r in rows if r.loaded is not None]
-    if not fetches or not delivered:
+    loaded = sum(r.loaded or 0 for r in rows)
+    if chunked or not loaded:
         if fetches and len(iteration.groups) > 1:
             backwards = min(backwards, fetches)
-        return seen, backwards, seen * backwards if seen else None
-    loaded = sum(delivered)
-    if seen is None:
-        per_fetch = loaded // fetches
-        return per_fetch, min(backwards, fetches), float(loaded)
-    if fetches < len(rows) and sum(r.batch or 0 for r in rows) == loaded:
-        return seen, len(rows), float(loaded)  # one delivery cut into micro-batches
+        return seen, backwards, float(sum(r.batch or 0 for r in rows[:backwards])) if seen else None
     accumulation = min(backwards, fetches)
     per_micro = loaded // accumulation
+    if seen is None:
+        return per_micro, accumulation, float(loaded)
     called = sum(r.total or 0 for r in rows)
-    if per_micro and (called == loaded or seen % per_micro == 0):
+    if called == loaded or (per_micro > 1 and seen % per_micro == 0):
         # Called once per sample, or with several views of each: the samples are what was delivered.
         return per_micro, accumulation, float(loaded)
     return seen, accumulation, float(seen * accumulation)

@@ -80,6 +80,7 @@ class Enough:
     def _report(
         self, whole: int, dropped: int, used: int, step: Interval, span: float, settled: float
     ) -> None:
+        left: float | None
         if self.steps is not None:
             fraction, left = used / self.steps, (self.steps - used) * step.median
         elif self.seconds is not None:

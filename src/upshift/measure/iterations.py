@@ -52,7 +52,7 @@ class Iteration:
     @property
     def seconds(self) -> float:
         """Time of the step itself: everything but evaluation and saving."""
-        return sum(self.phases) - self.phases[CHECKPOINT]
+        return sum(self.phases) - float(self.phases[CHECKPOINT])
 
     @property
     def micro(self) -> tuple[Micro, ...]:
@@ -96,21 +96,20 @@ def _start_key(groups: Sequence[Event]) -> tuple[str, ...]:
 
 def _merge(groups: Sequence[Event], log: ProcessLog) -> Iteration:
     phases = [0.0] * len(PHASES)
-    nograd: list[float] | None = None
+    nograd = [0.0] * len(PHASES)
     for group in groups:
-        vector = log.gpu.get(group["index"], group["phases"]) if log.gpu else group["phases"]
+        vector = log.gpu.get(group["index"]) or group["phases"]
         phases = [a + b for a, b in zip(phases, vector, strict=True)]
         if group["nograd"]:
-            nograd = [a + b for a, b in zip(nograd or [0.0] * len(PHASES), group["nograd"], strict=True)]
+            nograd = [a + b for a, b in zip(nograd, group["nograd"], strict=True)]
     return Iteration(
         end=groups[-1]["end"],
         phases=tuple(phases),
-        nograd=tuple(nograd) if nograd else None,
+        nograd=tuple(nograd) if any(nograd) else None,
         evaluates=any(g["evaluates"] for g in groups),
         evaluation=sum(g["eval"] for g in groups),
         groups=tuple(
-            tuple(Micro(**dict(zip(MICRO_FIELDS, row, strict=True))) for row in g["micro"])
-            for g in groups
+            tuple(Micro(**dict(zip(MICRO_FIELDS, row, strict=True))) for row in g["micro"]) for g in groups
         ),
         optimizers=tuple(dict.fromkeys(name for g in groups for name in g["optimizers"])),
         skipped=any(g["skipped"] for g in groups),

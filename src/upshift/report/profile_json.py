@@ -80,8 +80,7 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "share": phase.share,
         "where": str(phase.places[0]) if phase.places else None,
         "places": [
-            {"file": p.file, "line": p.line, "function": p.function, "share": p.share}
-            for p in phase.places
+            {"file": p.file, "line": p.line, "function": p.function, "share": p.share} for p in phase.places
         ],
         "note": phase.note,
     }

@@ -44,7 +44,9 @@ def sentence(profile: Profile) -> str:
     measured = [p for p in profile.phases if p.seconds]
     parts = [f"{units.share(p.share or 0)} {_NAMES.get(p.name, p.name)}" for p in measured[:2]]
     if len(measured) > 2 and (measured[2].share or 0) >= 0.1:
-        parts.append(f"{units.share(measured[2].share or 0)} {_NAMES.get(measured[2].name, measured[2].name)}")
+        parts.append(
+            f"{units.share(measured[2].share or 0)} {_NAMES.get(measured[2].name, measured[2].name)}"
+        )
     speed = ""
     if profile.samples_per_second is not None:
         speed = f" {units.rate(profile.samples_per_second)} samples/s."
@@ -88,7 +90,10 @@ def _row(phase: Phase) -> tuple[str | Text, ...]:
     name = _NAMES.get(phase.name, phase.name)
     if phase.seconds is None or phase.share is None:
         return Text(name, style="dim"), Text("–", style="dim"), "", "", phase.note or "not measured"
-    bar = Text("█" * round(phase.share * _BAR) or ("▏" if phase.seconds else ""), style=_COLOURS.get(phase.name, "white"))
+    bar = Text(
+        "█" * round(phase.share * _BAR) or ("▏" if phase.seconds else ""),
+        style=_COLOURS.get(phase.name, "white"),
+    )
     return (
         name,
         units.seconds(phase.seconds),
@@ -161,7 +166,9 @@ def _batch(profile: Profile) -> str:
         text += f" = {batch.micro_batch * batch.grad_accum * profile.world_size} samples a step"
     if len(profile.optimizers) > 1:
         named = ", ".join(o.partition("#")[0] for o in profile.optimizers[:3])
-        text += f"; {len(profile.optimizers)} optimizers ({named}{', …' if len(profile.optimizers) > 3 else ''})"
+        text += (
+            f"; {len(profile.optimizers)} optimizers ({named}{', …' if len(profile.optimizers) > 3 else ''})"
+        )
     return text
 
 
@@ -190,5 +197,3 @@ def _machine(profile: Profile) -> str:
     for gpu in resources.gpu:
         parts.append(f"{gpu['name']} {gpu['utilisation_percent']:.0f} % busy")
     return " · ".join(parts)
-
-

@@ -63,9 +63,7 @@ class Agent:
     def became_active(self) -> None:
         """First backward or optimizer step of this process."""
         rank, world = rank_and_world(self.torch)
-        self.emitter.emit(
-            "active", rank=rank, world_size=world, torch=str(self.torch.__version__)
-        )
+        self.emitter.emit("active", rank=rank, world_size=world, torch=str(self.torch.__version__))
         self.emitter.flush()
         self.recorder.sampler = Sampler(self.recorder, self.session.get("keeper_pid", 0))
         self.recorder.sampler.start()

@@ -26,9 +26,7 @@ class Emitter:
 
     def _reset(self) -> None:
         # perf_counter keeps names unique when the kernel reuses a pid within the session.
-        self.path = os.path.join(
-            self.folder, "%d-%x.jsonl" % (os.getpid(), time.perf_counter_ns())
-        )
+        self.path = os.path.join(self.folder, "%d-%x.jsonl" % (os.getpid(), time.perf_counter_ns()))
         self._seq = 0
         self._lines: list[str] = []
         self._last_flush = 0.0

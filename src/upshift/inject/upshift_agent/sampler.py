@@ -40,9 +40,7 @@ def installed(filename: str) -> bool:
     known = _installed.get(filename)
     if known is None:
         known = _installed[filename] = (
-            filename.startswith(_NOT_THE_USERS)
-            or "site-packages" in filename
-            or "dist-packages" in filename
+            filename.startswith(_NOT_THE_USERS) or "site-packages" in filename or "dist-packages" in filename
         )
     return known
 

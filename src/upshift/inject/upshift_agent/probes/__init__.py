@@ -11,6 +11,4 @@ def install(torch, recorder) -> None:
         try:
             probe.install(torch, recorder)
         except Exception as error:
-            recorder.emitter.emit(
-                "probe_failed", probe=probe.__name__.rpartition(".")[2], error=repr(error)
-            )
+            recorder.emitter.emit("probe_failed", probe=probe.__name__.rpartition(".")[2], error=repr(error))

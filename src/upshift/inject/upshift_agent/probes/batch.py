@@ -55,6 +55,8 @@ class BatchReader:
 
     def _again(self, args, kwargs, seen):
         """Samples in a repeated call, by the dimension found before."""
+        if args and isinstance(args[0], self.torch.Tensor) and args[0].dim() > seen["dim"]:
+            return args[0].shape[seen["dim"]]  # a cell called for every time step takes this way
         for _, tensor in _tensors(self.torch.Tensor, args, kwargs):
             if tensor.dim() > seen["dim"]:
                 return tensor.shape[seen["dim"]]
@@ -94,16 +96,16 @@ class BatchReader:
         inner = next((m for m in module.modules() if getattr(m, "batch_first", None) is False), None)
         if inner is None:
             return None
-        entry_of = self.recorder
 
         def look(_, args):
             tensor = args[0] if args else None
-            if isinstance(tensor, self.torch.Tensor) and tensor.dim() == 3:
-                if tuple(tensor.shape[:2]) == tuple(first[:2]):
-                    self._dims[id(module)] = 1
-                    seen = entry_of.pending_micro
-                    if seen.get("module") == id(module):
-                        seen.update(dim=1, batch=first[1], total=first[1])
+            if not isinstance(tensor, self.torch.Tensor) or tensor.dim() != 3:
+                return
+            if tuple(tensor.shape[:2]) == tuple(first[:2]):
+                self._dims[id(module)] = 1
+                seen = self.recorder.pending_micro
+                if seen.get("module") == id(module):
+                    seen.update(dim=1, batch=first[1], total=first[1])
 
         return inner.register_forward_pre_hook(look)
 

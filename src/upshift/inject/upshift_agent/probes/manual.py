@@ -1,8 +1,11 @@
-"""Loops without the usual objects. Steps without a visible optimizer: `p.data.add_`, `w -= lr * w.grad`, a compiled optimizer step.
+"""Loops without the usual objects.
 
-While no optimizer hook has fired, a few leaf tensors of the graph are compared before and after the gap that
-follows each backward. If they changed in it, the loop has stepped by itself. Batches without a module: the first tensor with a size, going back
-from the loss through the graph, tells how many samples the loss was taken over.
+No optimizer to be seen (`p.data.add_`, `w -= lr * w.grad`, a compiled optimizer step): while no optimizer hook has
+fired, a few leaf tensors of the graph are compared before and after the gap that follows each backward. If they
+changed in it, the loop has stepped by itself.
+
+No module either: the first tensor with a size, going back from the loss through the graph, tells how many samples
+the loss was taken over.
 """
 
 from __future__ import annotations
