@@ -37,17 +37,6 @@ def wait_for_steps(scratch: Path, patience: float = 90.0) -> None:
     raise AssertionError("no steps were seen")
 
 
-@pytest.fixture
-def scratch() -> Path:
-    """Outside /tmp, which a run in a test's folder covers."""
-    import shutil
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix="upshift-test-", dir="/var/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.mark.parametrize("program", ("workers_fork.py", "fault_forks_sleeper.py", "ddp_launch"))
 def test_sigkill_of_upshift_takes_everything_along(program: str, tmp_path: Path, scratch: Path) -> None:
     if program == "ddp_launch":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 from truth import PROGRAMS
-from upshift_cli import profile
+from upshift_cli import UPSHIFT, environment, profile
 
 COMMAND = [sys.executable, str(PROGRAMS / "writes_everywhere.py")]
 
@@ -47,6 +48,22 @@ def test_folder_is_unchanged(kind: str, project: Path) -> None:
     assert fingerprint(project.parent) == before
 
 
+def test_without_root(project: Path, scratch: Path) -> None:
+    """An ordinary user gets the overlay through a user namespace, and tidies up without root's rights."""
+    before = fingerprint(project)
+    done = subprocess.run(
+        ["unshare", "--user", "--map-user=1000", "--map-group=1000", *UPSHIFT, "profile", "--json", "-"]
+        + ["--isolation", "overlay", "--", *COMMAND],
+        cwd=project,
+        env=environment(UPSHIFT_SCRATCH=str(scratch)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert fingerprint(project) == before
+    assert not list(scratch.iterdir())
+
+
 def test_keep_outputs_keeps_them(project: Path) -> None:
     run = profile(COMMAND, "--keep-outputs", cwd=project)
     assert run.code == 0, run.stderr
@@ -61,10 +78,8 @@ def test_hf_trainer_leaves_no_output_folder(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_left_in_site_packages_or_scratch(tmp_path: Path) -> None:
+def test_nothing_is_left_in_site_packages_or_scratch(scratch: Path) -> None:
     site = Path(sysconfig.get_paths()["purelib"])
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
     before = sorted(os.listdir(site))
     run = profile(
         [sys.executable, "-I", str(PROGRAMS / "fault_os_exit.py")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -52,17 +53,15 @@ class RunDir:
         )
 
     def remove(self) -> None:
-        """Delete the folder, the overlay's locked work folders included."""
-
-        def unlock(function: Any, path: str, _: Any) -> None:
-            try:
-                os.chmod(os.path.dirname(path), stat.S_IRWXU)
-                os.chmod(path, stat.S_IRWXU)
-                function(path)
-            except OSError:
-                pass
-
-        shutil.rmtree(self.root, onerror=unlock)
+        """Delete the folder, locked folders included: the kernel leaves overlay work folders without rights."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        if not self.root.exists():
+            return
+        for folder, names, _ in os.walk(self.root):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    os.chmod(os.path.join(folder, name), stat.S_IRWXU)
+        shutil.rmtree(self.root, ignore_errors=True)
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -107,6 +107,7 @@ class Keeper:
                     self.ask()
                 self.end()
                 if not order:  # upshift was killed: nobody else is left to tidy up
+                    overlay.unlock(os.path.join(self.spec["scratch"], "overlay"))
                     shutil.rmtree(self.spec["scratch"], ignore_errors=True)
                 return
             if self.exit_sent and not tree.descendants(os.getpid()):

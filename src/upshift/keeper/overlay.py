@@ -61,6 +61,16 @@ def _cover(path, descriptor, scratch, kind):
     linux.mount("overlay", path, "overlay", 0, options)
 
 
+def unlock(scratch):
+    """Give ourselves rights to the work folders the kernel made without any, so that they can be deleted."""
+    for folder, names, _ in os.walk(scratch):
+        for name in names:
+            try:
+                os.chmod(os.path.join(folder, name), 0o700)
+            except OSError:
+                pass
+
+
 def _plant(files, covered):
     """Files that exist for this run only: written through the overlay, so into scratch."""
     for path, text in files.items():
