@@ -1,10 +1,14 @@
 """What looking costs: the agent, torch.profiler and py-spy on steps of 5, 20 and 100 ms. `make bench`.
 
 Whole runs cannot show a percent on a busy machine: the same run twice differs by more. So one process trains, and
-blocks of steps with and without the instrument alternate in it; the time the thread waited for a core
-(/proc/thread-self/schedstat) is subtracted; each pair of neighbouring blocks gives one ratio, and the median of
-the ratios is reported with its 95 % interval. A/A, nothing against nothing, is measured the same way in the same
-run: it is the floor below which nothing is known.
+every few steps it changes: without, with, with, without the agent; each such four gives one ratio, and the trimmed
+mean of the ratios is reported with its bootstrapped 95 % interval. A/A, nothing against nothing, goes the same way in
+the same run: it is the floor below which nothing is known. torch.profiler and py-spy cannot be switched that fast;
+they alternate in blocks of eight steps.
+
+Two clocks: the wall less the time the thread waited for a core (/proc/thread-self/schedstat), and the CPU time of
+the whole process, which holds the agent's sampler thread too. The agent flushes by the clock on the wall, so with
+half the steps its own it flushes twice as often per step as in use: the figure is on the safe side.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -36,10 +41,11 @@ from upshift.inject.upshift_agent.sampler import Sampler  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results" / "overhead.json"
 BLOCK = 8
+FEW = 3
 TARGETS_MS = (5, 20, 100)
 
 
-class Block(nn.Module):
+class Layer(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
@@ -54,7 +60,7 @@ class Trainer:
     """An ordinary loop over a DataLoader: 86 modules, AdamW."""
 
     def __init__(self, batch: int, width: int = 64, depth: int = 14) -> None:
-        self.model = nn.Sequential(*(Block(width) for _ in range(depth)), nn.Linear(width, 10))
+        self.model = nn.Sequential(*(Layer(width) for _ in range(depth)), nn.Linear(width, 10))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
         rows = max(64, 4 * batch)
         data = TensorDataset(torch.randn(rows, width), torch.randint(0, 10, (rows,)))
@@ -78,8 +84,18 @@ class Trainer:
         self.optimizer.zero_grad()
 
 
+class GatedSampler(Sampler):
+    """The agent's sampler, looking only while the agent is on."""
+
+    gate = False
+
+    def _count(self, frame) -> None:
+        if self.gate:
+            super()._count(frame)
+
+
 class Agent:
-    """The agent's probes, put in place and taken off again around each block."""
+    """The agent's probes, switched on and off between steps."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="upshift-bench-")
@@ -99,33 +115,26 @@ class Agent:
             for name, value in list(vars(owner).items())
             if name in old and old[name] is not value
         ]
-        self.off()
-
-    def off(self) -> None:
-        for owner, name, original, _ in self.patches:
-            setattr(owner, name, original)
-        for hooks, _ in self.hooks:
-            hooks.clear()
-
-    @contextlib.contextmanager
-    def on(self) -> Iterator[None]:
-        for owner, name, _, patched in self.patches:
-            setattr(owner, name, patched)
-        for hooks, ours in self.hooks:
-            hooks.update(ours)
         self.recorder.activate()
-        self.recorder.active, self.recorder.closed = True, False
+        self.sampler = GatedSampler(self.recorder, 0)
+        self.recorder.sampler = self.sampler
+        self.switch(on=False)
+
+    def switch_nothing(self, *, on: bool) -> None:
+        """The A/A instrument: the same work, and off both times."""
+        self.switch(on=False)
+
+    def switch(self, *, on: bool) -> None:
+        """Put the probes in place or the originals back; either way costs the same."""
+        for owner, name, original, patched in self.patches:
+            setattr(owner, name, patched if on else original)
+        for hooks, ours in self.hooks:
+            hooks.clear()
+            if on:
+                hooks.update(ours)
+        self.recorder.closed = not on
         self.recorder.last = time.perf_counter()
-        sampler = Sampler(self.recorder, 0)
-        self.recorder.sampler = sampler
-        sampler.start()
-        try:
-            yield
-        finally:
-            self.recorder.active, self.recorder.closed = False, True
-            sampler.join()
-            sys.setswitchinterval(0.005)
-            self.off()
+        self.sampler.gate = on
 
 
 def _patched_owners() -> list:
@@ -144,11 +153,6 @@ def _patched_owners() -> list:
         builtins,
         logging.Logger,
     ]
-
-
-@contextlib.contextmanager
-def nothing() -> Iterator[None]:
-    yield
 
 
 @contextlib.contextmanager
@@ -184,43 +188,84 @@ def waited() -> float:
         return int(stream.read().split()[1]) / 1e9
 
 
-def block(trainer: Trainer) -> float:
-    """Median seconds of a step over one block, without the time spent waiting for a core."""
-    seconds = []
-    for _ in range(BLOCK):
-        begun, queue = time.perf_counter(), waited()
+@dataclass(frozen=True)
+class Block:
+    """Seconds a step over one block, by either clock."""
+
+    wall: float
+    cpu: float
+
+
+def block(trainer: Trainer, steps: int = BLOCK) -> Block:
+    """Run some steps and time them."""
+    wall, queue, cpu = time.perf_counter(), waited(), time.process_time()
+    for _ in range(steps):
         trainer.step()
-        seconds.append(time.perf_counter() - begun - (waited() - queue))
-    return statistics.median(seconds)
+    cpu = time.process_time() - cpu
+    wall = time.perf_counter() - wall - (waited() - queue)
+    return Block(wall / steps, cpu / steps)
 
 
-def compare(trainer: Trainer, instrument: Callable, pairs: int) -> dict[str, float]:
-    """Median ratio with/without over neighbouring blocks, in random order, with its 95 % interval."""
-    ratios = []
-    for _ in range(pairs):
-        measured = {}
-        for kind in random.sample(("with", "without"), 2):
-            with instrument() if kind == "with" else nothing():
+ORDER = (False, True, True, False)
+
+
+def compare_steps(trainer: Trainer, switch: Callable, fours: int) -> dict[str, dict[str, float]]:
+    """A few steps with, a few without; `switch(on=…)` costs the same either way."""
+    ratios: dict[str, list[float]] = {"wall": [], "cpu": []}
+    for _ in range(fours):
+        measured: dict[bool, list[Block]] = {True: [], False: []}
+        for on in ORDER:
+            switch(on=on)
+            trainer.step()  # replacing methods empties the interpreter's caches: not what is measured
+            measured[on].append(block(trainer, steps=FEW))
+        _add(ratios, measured)
+    switch(on=False)
+    return _summary(ratios)
+
+
+def compare_blocks(trainer: Trainer, instrument: Callable, fours: int) -> dict[str, dict[str, float]]:
+    """Blocks with and without an instrument that takes long to start and stop."""
+    ratios: dict[str, list[float]] = {"wall": [], "cpu": []}
+    for _ in range(fours):
+        measured: dict[bool, list[Block]] = {True: [], False: []}
+        for on in ORDER:
+            with instrument() if on else contextlib.nullcontext():
                 trainer.step()
-                measured[kind] = block(trainer)
-        ratios.append(measured["with"] / measured["without"])
-    resampled = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return {
-        "overhead": statistics.median(ratios) - 1,
-        "low": resampled[50] - 1,
-        "high": resampled[-50] - 1,
-        "pairs": pairs,
-    }
+                measured[on].append(block(trainer))
+        _add(ratios, measured)
+    return _summary(ratios)
+
+
+def _add(ratios: dict[str, list[float]], measured: dict[bool, list[Block]]) -> None:
+    for clock, found in ratios.items():
+        on, off = (sum(getattr(b, clock) for b in measured[kind]) for kind in (True, False))
+        found.append(on / off - 1)
+
+
+def _summary(ratios: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    return {clock: {**_interval(found), "fours": len(found)} for clock, found in ratios.items()}
+
+
+def _trimmed(values: list[float]) -> float:
+    """Mean of the middle 80 %."""
+    cut = len(values) // 10
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+
+
+def _interval(ratios: list[float]) -> dict[str, float]:
+    resampled = sorted(_trimmed(random.choices(ratios, k=len(ratios))) for _ in range(1000))
+    return {"overhead": _trimmed(ratios), "low": resampled[25], "high": resampled[-25]}
 
 
 def sized(target_ms: float) -> Trainer:
     """A trainer whose step takes about `target_ms`: the batch is what is turned."""
-    batch = 4
+    batch = 2
+    depth = 14 if target_ms > 10 else 6  # fewer modules: 86 of them take more than 5 ms by themselves here
     while True:
-        trainer = Trainer(batch)
+        trainer = Trainer(batch, depth=depth)
         for _ in range(4):
             trainer.step()
-        took = min(block(trainer) for _ in range(2)) * 1000
+        took = min(block(trainer).wall for _ in range(2)) * 1000
         if took >= 0.85 * target_ms or batch > 100_000:
             return trainer
         batch = max(batch + 1, int(batch * min(4.0, target_ms / took)))
@@ -237,13 +282,14 @@ def compiled_graphs(agent: Agent) -> dict[str, int]:
         graphs.append(module)
         return module.forward
 
-    with agent.on():
-        model = torch.compile(Trainer(4).model, backend=backend)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for _ in range(6):
-            model(torch.randn(4, 64)).sum().backward()
-            optimizer.step()
-            optimizer.zero_grad()
+    agent.switch(on=True)
+    model = torch.compile(Trainer(4).model, backend=backend)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(6):
+        model(torch.randn(4, 64)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    agent.switch(on=False)
     return {"graphs": len(graphs), "breaks": sum(counters["graph_break"].values())}
 
 
@@ -257,28 +303,35 @@ def help_seconds() -> float:
     return statistics.median(times)
 
 
+def _cell(found: dict[str, float]) -> str:
+    interval = f"{found['low'] * 100:+.2f} to {found['high'] * 100:+.2f}"
+    return f"{found['overhead'] * 100:+6.2f}%  {interval:<16}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=60, help="pairs of blocks for each agent figure")
+    parser.add_argument("--seconds", type=float, default=40, help="time for each figure of the agent")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     torch.manual_seed(0)
     agent = Agent()
+    agent.sampler.start()
     result: dict = {"schema": "upshift.bench.overhead/1", "torch": torch.__version__, "steps": []}
-    print(f"{'step':>8}  {'instrument':<16}{'overhead':>9}   95 % interval")
+    print(f"{'step':>8}  {'instrument':<15}  {'wall':>7}  {'95 % interval':<16}  {'CPU':>7}  95 % interval")
     for target in TARGETS_MS:
         trainer = sized(target)
-        actual = min(block(trainer) for _ in range(3)) * 1000
-        pairs = options.pairs if target < 100 else max(10, options.pairs // 3)
-        rows = [("A/A (nothing)", nothing, pairs), ("upshift agent", agent.on, pairs)]
-        rows.append(("torch.profiler", torch_profiler, max(6, pairs // 6)))
+        actual = min(block(trainer).wall for _ in range(3)) * 1000
+        fours = max(40, int(options.seconds * 1000 / (4 * (FEW + 1) * actual)))
+        rows = [("A/A (nothing)", compare_steps, agent.switch_nothing, fours)]
+        rows.append(("upshift agent", compare_steps, agent.switch, fours))
+        rows.append(("torch.profiler", compare_blocks, torch_profiler, 8))
         if shutil.which("py-spy"):
-            rows.append(("py-spy 100 Hz", py_spy, max(6, pairs // 6)))
-        for name, instrument, count in rows:
+            rows.append(("py-spy 100 Hz", compare_blocks, py_spy, 8))
+        for name, compare, instrument, count in rows:
             found = compare(trainer, instrument, count)
             result["steps"].append({"step_ms": actual, "target_ms": target, "instrument": name, **found})
-            interval = f"{found['low'] * 100:+.2f} to {found['high'] * 100:+.2f} %"
-            print(f"{actual:5.1f} ms  {name:<16}{found['overhead'] * 100:+8.2f} %   {interval}", flush=True)
+            cells = "  ".join(_cell(found[clock]) for clock in ("wall", "cpu"))
+            print(f"{actual:5.1f} ms  {name:<15}  {cells}", flush=True)
     result["compiled"] = compiled_graphs(agent)
     result["help_seconds"] = help_seconds()
     print(f"compiled model with the agent: {result['compiled']['graphs']} graph, ", end="")
