@@ -177,6 +177,30 @@ def test_processes_that_try_to_outlive(name: str, tmp_path: Path) -> None:
     assert not alive(announced(run.stderr))
 
 
+def test_a_probe_that_fails_is_told_and_training_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "class Batch:\n"
+        "    x = torch.ones(4, 8)\n"
+        "    @property\n"
+        "    def keys(self):\n"
+        "        raise RuntimeError('not a dictionary')\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def forward(self, batch):\n"
+        "        return super().forward(batch.x)\n"
+        "net = Net(8, 2)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for _ in range(3000):\n"
+        "    net(Batch()).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    run = profile([sys.executable, "train.py"], "--steps", "20", cwd=tmp_path)
+    assert run.code == 0, run.stderr
+    assert run.document["agent"]["probe_failures"] == ["batch: RuntimeError('not a dictionary')"]
+    assert run.document["micro_batch"] is None
+    assert run.document["grad_accum"] == 1
+
+
 def test_full_disk(tmp_path: Path) -> None:
     """A real one: scratch on a tmpfs of 300 KiB, filled by the program's own output."""
     small = tmp_path / "small"

@@ -136,7 +136,8 @@ class PointerGenerator(nn.Module):
         """Return the distribution over the extended vocabulary, the attention, the next state."""
         words, attention, p_gen, state = self.decoder(emb, state, memory)
         extended = F.pad(p_gen * words, (0, max_oovs))
-        return extended.scatter_add(1, src_ext, (1 - p_gen) * attention), attention, state
+        copied = ((1 - p_gen) * attention).to(extended.dtype)
+        return extended.scatter_add(1, src_ext, copied), attention, state
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return, for each target step, the reference word's probability and the coverage loss."""

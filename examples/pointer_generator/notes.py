@@ -41,8 +41,8 @@ def _drug_name(rng: random.Random) -> str:
 
 
 def _problem(rng: random.Random, drugs: list[str]) -> Problem:
-    # A Pareto rank: a few drugs are in every other note, most are seen once or twice.
-    rank = min(int(rng.paretovariate(0.45)) - 1, len(drugs) - 1)
+    # Zipf: a few drugs are everywhere, most are seen once or twice.
+    rank = int(len(drugs) ** rng.random()) - 1
     return Problem(
         condition=rng.choice(LEXICON["conditions"]),
         drug=drugs[rank],

@@ -135,7 +135,7 @@ def _live(talk: Console, enough: Enough) -> Iterator[Callable[[Snapshot], None]]
         BarColumn(bar_width=20),
         TextColumn("{task.fields[note]}"),
     )
-    with Bar(*columns, console=talk, transient=True) as bar:
+    with Bar(*columns, console=talk, transient=True, refresh_per_second=4) as bar:
         task = bar.add_task("starting", total=1.0, note="")
 
         def tell(snapshot: Snapshot) -> None:

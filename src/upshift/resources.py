@@ -1,4 +1,4 @@
-"""Memory, CPU, page faults and GPU load of the training processes, read from outside twice a second."""
+"""Memory, CPU, page faults and GPU load of the training processes, read from outside once a second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-INTERVAL_SECONDS = 0.5
+INTERVAL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from upshift.eventlog import EventLog, ProcessLog
 from upshift.resources import INTERVAL_SECONDS, Resources, ResourceWatch
 from upshift.rundir import INJECT, KEEPER, RunDir, write_json
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.2
 _LOW_DISK_BYTES = 1 << 20
 
 

@@ -131,6 +131,22 @@ class Recorder:
         """A forked child (a loader worker, a Hogwild trainer) starts dormant with empty books."""
         self._reset()
 
+    def fail_open(self, probe: str, function):
+        """`function`, which at its first exception is reported and from then on left out: training goes on."""
+        broken = []
+
+        def guarded(*args):
+            if broken:
+                return None
+            try:
+                return function(*args)
+            except Exception as error:
+                broken.append(error)
+                self.emitter.emit("probe_failed", probe=probe, error=repr(error))
+                return None
+
+        return guarded
+
     def mine(self) -> bool:
         """Is the calling thread the training thread?"""
         return self.active and threading.get_ident() == self.thread

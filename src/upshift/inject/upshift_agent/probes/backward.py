@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 
 from ..events import BACKWARD
-from .wrap import wrap_method
+from .wrap import compiling_check, wrap_method
 
 
 def install(torch, recorder) -> None:
     """Wrap torch.autograd.backward, which Tensor.backward looks up at each call."""
     original = torch.autograd.backward
-    is_compiling = torch.compiler.is_dynamo_compiling
+    is_compiling = compiling_check(torch)
 
     @functools.wraps(original)
     def backward(*args, **kwargs):

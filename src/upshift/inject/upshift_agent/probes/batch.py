@@ -115,7 +115,7 @@ class BatchReader:
 
     def _watch_inner(self, module, first):
         """For one call, see in which layout the first layer that has one receives the input."""
-        if type(module).__name__ == "OptimizedModule" or module._compiled_call_impl is not None:
+        if type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None):
             return None  # a hook would compile the model once more
         inner = next((m for m in module.modules() if getattr(m, "batch_first", None) is False), None)
         if inner is None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import functools
 from collections import deque
 
+from ..arrival import when_imported
 from ..events import DATA
 
 
 def install(torch, recorder) -> None:
+    """Wrap the iterator as soon as its module is there."""
+    when_imported("torch.utils.data.dataloader", lambda module: _wrap(module, recorder))
+
+
+def _wrap(module, recorder) -> None:
     """Time `__next__` in the training thread and remember how many samples each batch was asked for."""
-    iterator_class = torch.utils.data.dataloader._BaseDataLoaderIter
+    iterator_class = module._BaseDataLoaderIter
     original_next = iterator_class.__next__
     original_index = iterator_class._next_index
 

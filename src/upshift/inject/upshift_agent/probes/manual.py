@@ -10,6 +10,8 @@ the loss was taken over.
 
 from __future__ import annotations
 
+import functools
+
 _LEAVES = 3
 _MOST_NODES = 20000
 _NODES_TO_BATCH = 12
@@ -20,9 +22,10 @@ _READS_ON_DEVICE = 24
 def install(torch, recorder) -> None:
     """Watch the leaves of the loss as long as nobody calls an optimizer."""
     watch = _Watch(torch, recorder)
-    recorder.on_backward.append(watch.note_leaves)
-    recorder.on_backward.append(lambda tensors: _note_batch(torch, recorder, tensors))
-    recorder.on_gap.append(watch.look)
+    note_batch = functools.partial(_note_batch, torch, recorder)
+    recorder.on_backward.append(recorder.fail_open("manual", watch.note_leaves))
+    recorder.on_backward.append(recorder.fail_open("graph_batch", note_batch))
+    recorder.on_gap.append(recorder.fail_open("manual", watch.look))
 
 
 def _note_batch(torch, recorder, tensors) -> None:

@@ -8,6 +8,7 @@ from time import perf_counter
 
 from ..events import EVAL_WINDOW, FORWARD, LOSS
 from .batch import BatchReader
+from .wrap import compiling_check
 
 
 def install(torch, recorder) -> None:
@@ -18,7 +19,7 @@ def install(torch, recorder) -> None:
     Then graphs are what they are without us.
     """
     module_class = torch.nn.Module
-    original = module_class._wrapped_call_impl
+    original = module_class.__call__
     traced = _plain_call(torch, recorder, original)
     traced.__code__ = traced.__code__.replace(
         co_filename=original.__code__.co_filename, co_name=original.__code__.co_name
@@ -32,7 +33,7 @@ def install(torch, recorder) -> None:
 
 def _plain_call(torch, recorder, original):
     """The new Module.__call__. Inner calls take the short way: one flag, no extra frame."""
-    is_compiling = torch.compiler.is_dynamo_compiling
+    is_compiling = compiling_check(torch)
     outermost = _outermost_call(torch, recorder, original)
 
     def call(self, *args, **kwargs):
@@ -55,7 +56,7 @@ def _plain_call(torch, recorder, original):
 def _outermost_call(torch, recorder, original):
     is_grad_enabled = torch.is_grad_enabled
     tensor_class = torch.Tensor
-    reader = BatchReader(torch, recorder)
+    read = recorder.fail_open("batch", BatchReader(torch, recorder).read)
 
     def outermost(module, args, kwargs):
         if get_ident() != recorder.thread:
@@ -72,7 +73,7 @@ def _outermost_call(torch, recorder, original):
             hook = None
             if grad and not loss:
                 begun = perf_counter()
-                hook = reader.read(module, args, kwargs)
+                hook = read(module, args, kwargs)
                 recorder.heavy_seconds += perf_counter() - begun
             try:
                 result = original(module, *args, **kwargs)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..events import OPTIMIZER
-from .wrap import wrap_method
+from .wrap import compiling_check, wrap_method
 
 
 def install(torch, recorder) -> None:
     """Hook every optimizer's step, zero_grad and the scaler around it."""
-    is_compiling = torch.compiler.is_dynamo_compiling
+    is_compiling = compiling_check(torch)
     names: dict = {}
 
     def name_of(optimizer) -> str:
@@ -49,7 +49,7 @@ def install(torch, recorder) -> None:
 
 def _install_scaler(torch, recorder, name_of) -> None:
     """A scaler that finds infs calls no optimizer, yet the iteration is over: count it as a skipped step."""
-    scaler_class = torch.amp.GradScaler
+    scaler_class = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
     original = scaler_class.step
 
     def step(self, optimizer, *args, **kwargs):

@@ -5,9 +5,18 @@ from __future__ import annotations
 import functools
 
 
+def compiling_check(torch):
+    """The function that is True while torch.compile traces; its name moved between releases."""
+    for owner in (getattr(torch, "compiler", None), getattr(torch, "_dynamo", None)):
+        for name in ("is_dynamo_compiling", "is_compiling"):
+            if hasattr(owner, name):
+                return getattr(owner, name)
+    return lambda: False
+
+
 def timed_function(torch, recorder, original, phase: int):
     """`original`, accounted as `phase` when the training thread calls it."""
-    is_compiling = torch.compiler.is_dynamo_compiling
+    is_compiling = compiling_check(torch)
 
     @functools.wraps(original)
     def wrapper(*args, **kwargs):
