@@ -7,24 +7,21 @@ the caller looks at the events as they come and says when it has seen enough.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import select
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from upshift import config, isolation
+from upshift import isolation
 from upshift.command import Command
-from upshift.errors import MachineProblem, UsageError
+from upshift.errors import MachineProblem
 from upshift.eventlog import EventLog, ProcessLog
+from upshift.keeper_process import KeeperProcess, Refused
 from upshift.resources import INTERVAL_SECONDS, Resources, ResourceWatch
-from upshift.rundir import INJECT, KEEPER, RunDir, write_json
+from upshift.rundir import RunDir
 
 POLL_SECONDS = 0.2
 _LOW_DISK_BYTES = 1 << 20
@@ -80,10 +77,6 @@ class Outcome:
 Watcher = Callable[[Snapshot], "str | None"]
 
 
-class _Refused(Exception):
-    """The keeper could not lay the overlay on this machine."""
-
-
 def launch(command: Command, settings: Settings, watch: Watcher) -> Outcome:
     """Run the command until it ends or `watch` returns a reason to end it."""
     if settings.keep_outputs:
@@ -91,7 +84,7 @@ def launch(command: Command, settings: Settings, watch: Watcher) -> Outcome:
     if settings.isolate in ("auto", "overlay"):
         try:
             return _launch(command, settings, watch, "overlay", None)
-        except _Refused as refusal:
+        except Refused as refusal:
             if settings.isolate == "overlay":
                 raise MachineProblem(f"no overlay on this machine: {refusal}") from refusal
             return _launch(command, settings, watch, "redirect", str(refusal))
@@ -102,7 +95,7 @@ def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, not
     plan = isolation.plan(command) if kind == "overlay" else None
     run = RunDir.create(avoid=plan.roots if plan else ())
     try:
-        with _Keeper(command, run, kind, plan, probe=not settings.keep_outputs) as keeper:
+        with KeeperProcess(command, run, kind, plan, probe=not settings.keep_outputs) as keeper:
             reason, log, watcher = _follow(keeper, run, settings, watch)
             exit_code = keeper.exit_code  # what comes after this is our own doing
             keeper.stop(polite=settings.keep_outputs)
@@ -126,7 +119,7 @@ def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, not
 
 
 def _follow(
-    keeper: _Keeper, run: RunDir, settings: Settings, watch: Watcher
+    keeper: KeeperProcess, run: RunDir, settings: Settings, watch: Watcher
 ) -> tuple[str, EventLog, ResourceWatch]:
     """Poll events and resources until somebody has had enough."""
     log = EventLog(run.events)
@@ -149,121 +142,6 @@ def _follow(
                 return reason, log, resources
             if keeper.gone:
                 return "program", log, resources
-
-
-class _Keeper:
-    """The keeper process and the two pipes to it."""
-
-    def __init__(
-        self,
-        command: Command,
-        run: RunDir,
-        kind: str,
-        plan: isolation.Isolation | None,
-        *,
-        probe: bool,
-    ) -> None:
-        self.gone = False
-        self.exit_code: int | None = None
-        self._buffer = b""
-        control_r, self._control = os.pipe()
-        self._status, status_w = os.pipe()
-        spec: dict[str, Any] = {
-            "control_fd": control_r,
-            "status_fd": status_w,
-            "argv": list(command.argv),
-            "env": config.child_environment(INJECT, run.session_file, probe=probe),
-            "cwd": str(command.cwd),
-            "stdout": str(run.stdout),
-            "stderr": str(run.stderr),
-            "scratch": str(run.root),
-            "overlay": None,
-        }
-        session: dict[str, Any] = {"events": str(run.events)}
-        if plan is not None:
-            spec["overlay"] = {
-                "roots": [str(r) for r in plan.roots],
-                "required": [str(r) for r in plan.required],
-                "through": [str(t) for t in plan.through],
-                "files": {str(path): text for path, text in plan.planted},
-                "scratch": str(run.overlay),
-            }
-        if kind == "redirect":
-            session["redirect"] = {"upper": str(run.overlay), "through": [str(run.root)]}
-        self._spec, self._session, self._run = spec, session, run
-        self._pass = (control_r, status_w)
-        self.started = 0.0
-        self.pid = 0
-
-    def __enter__(self) -> _Keeper:
-        try:
-            write_json(self._run.keeper_spec, self._spec)
-            write_json(self._run.session_file, self._session)
-            self.started = time.perf_counter()
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(KEEPER), str(self._run.keeper_spec)],
-                pass_fds=self._pass,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise MachineProblem(f"the command could not be started: {error}") from error
-        finally:
-            for descriptor in self._pass:
-                os.close(descriptor)
-        self.pid = self._process.pid
-        try:
-            self._await_start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop(polite=False)
-        for descriptor in (self._control, self._status):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-
-    def _await_start(self) -> None:
-        while True:
-            for event in self.poll(1.0):
-                if event["event"] == "refused":
-                    if event.get("exec"):
-                        raise UsageError(f"the command could not be started: {event['why']}")
-                    raise _Refused(event["why"])
-                if event["event"] == "started":
-                    return
-            if self.gone:
-                raise MachineProblem("the keeper process died before it started the command")
-
-    def poll(self, timeout: float) -> list[dict[str, Any]]:
-        """Wait up to `timeout` seconds for the keeper's next words."""
-        if self.gone:
-            return []
-        ready, _, _ = select.select([self._status], [], [], timeout)
-        if not ready:
-            return []
-        data = os.read(self._status, 65536)
-        if not data:
-            self.gone = True
-            return []
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        events = [json.loads(line) for line in lines]
-        for event in events:
-            if event["event"] == "exit":
-                self.exit_code = event["code"]
-            elif event["event"] == "gone":
-                self.gone = True
-        return events
-
-    def stop(self, *, polite: bool) -> None:
-        """End the whole tree and wait until it is gone."""
-        with contextlib.suppress(OSError):
-            os.write(self._control, b"t" if polite else b"k")
-        while not self.gone:
-            self.poll(1.0)
-        self._process.wait()
 
 
 @contextlib.contextmanager
