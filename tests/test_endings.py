@@ -31,7 +31,7 @@ def wait_for_steps(scratch: Path, patience: float = 90.0) -> None:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         for events in scratch.glob("upshift-*/events/*.jsonl"):
-            if events.read_text().count('"kind":"step"') > 8:
+            if events.read_text().count('"kind":"steps"') > 3:
                 return
         time.sleep(0.1)
     raise AssertionError("no steps were seen")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from upshift.errors import MachineProblem
-from upshift.inject.upshift_agent.events import SCHEMA
+from upshift.inject.upshift_agent.events import SCHEMA, STEP_FIELDS
 
 Event = dict[str, Any]
 
@@ -59,8 +59,8 @@ class ProcessLog:
             return
         self.dropped = event["dropped"]
         kind = event["kind"]
-        if kind == "step":
-            self.steps.append(event)
+        if kind == "steps":
+            self.steps.extend(dict(zip(STEP_FIELDS, row, strict=True)) for row in event["rows"])
         elif kind == "gpu":
             self.gpu[event["index"]] = event["phases"]
         elif kind == "samples":

@@ -71,7 +71,7 @@ def run(kind: str, tmp_path: Path, *, armed: bool) -> dict:
         [sys.executable, str(script), kind], env=environment, capture_output=True, text=True, check=True
     )
     if armed:
-        assert '"kind":"step"' in next(events.glob("*.jsonl")).read_text()
+        assert '"kind":"steps"' in next(events.glob("*.jsonl")).read_text()
     return json.loads(done.stdout)
 
 

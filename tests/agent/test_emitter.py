@@ -44,7 +44,7 @@ def test_a_full_disk_costs_events_and_says_how_many(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(emitter.path) + 50, before[1]))
     try:
         for _ in range(3):
-            emitter.emit("step", index=0)
+            emitter.emit("armed", seconds=0.0)
             emitter.flush()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from upshift.eventlog import EventLog
 from upshift.inject.upshift_agent import recorder as module
 from upshift.inject.upshift_agent.emitter import Emitter
 from upshift.inject.upshift_agent.events import (
@@ -50,8 +50,8 @@ def recorder(clock: Clock, tmp_path: Path) -> module.Recorder:
 
 def steps(recorder: module.Recorder, tmp_path: Path) -> list[dict]:
     recorder.finish("test")
-    lines = next(tmp_path.glob("*.jsonl")).read_text().splitlines()
-    return [e for e in map(json.loads, lines) if e.get("kind") == "step"]
+    (log,) = EventLog(tmp_path).poll()
+    return log.steps
 
 
 def spend(recorder: module.Recorder, clock: Clock, phase: int, seconds: float) -> None:

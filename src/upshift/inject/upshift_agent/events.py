@@ -7,7 +7,7 @@ Shared by both sides, so stdlib only and Python 3.8 syntax. Times are seconds; `
     torch    version                                                    torch was imported
     armed    seconds                                                    the probes are in place
     active   rank, world_size, torch                                    first backward or optimizer step
-    step     one group of optimizer steps, see STEP_FIELDS
+    steps    rows: groups of optimizer steps since the last such event, see STEP_FIELDS
     gpu      index, phases: the same from CUDA events, later               only on CUDA
     samples  counts of sampled stacks since the last such event
     cost     the agent's own time so far, seconds

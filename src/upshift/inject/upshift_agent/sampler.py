@@ -14,7 +14,10 @@ import time
 
 from .recorder import Recorder
 
-INTERVAL_SECONDS = 0.04
+INTERVAL_SECONDS = 0.1
+# Short runs want samples soon; long ones have time, and pay less.
+_EAGER_SECONDS = 0.04
+_EAGER_TICKS = 75
 _SHARP_SECONDS = 2e-4
 # Waiting in one of these between steps is waiting for data made elsewhere (a thread, a pool, a process).
 _WAITING_IN = (
@@ -60,20 +63,22 @@ class Sampler(threading.Thread):
         recorder = self.recorder
         pid = os.getpid()
         usual = sys.getswitchinterval()
+        sharp = False
         while recorder.active and os.getpid() == pid:
             # The interpreter lock is ours 5 ms after we ask, or at the next call that drops it: samples would
             # pile up on torch calls. With no third thread to disturb, ask for it sooner.
-            alone = threading.active_count() <= 2
-            sys.setswitchinterval(_SHARP_SECONDS if alone else usual)
-            time.sleep(INTERVAL_SECONDS)
+            if sharp != (threading.active_count() <= 2):
+                sharp = not sharp
+                sys.setswitchinterval(_SHARP_SECONDS if sharp else usual)
+            time.sleep(_EAGER_SECONDS if self.ticks < _EAGER_TICKS else INTERVAL_SECONDS)
             self.ticks += 1
             frame = sys._current_frames().get(recorder.thread)
             if frame is not None:
                 self._count(frame)
             del frame
-            if self.ticks % 25 == 0:
+            if self.ticks % 16 == 0:
                 self._stop_if_abandoned()
-            self.cpu_seconds = time.thread_time()
+                self.cpu_seconds = time.thread_time()
 
     def _count(self, frame) -> None:
         recorder = self.recorder

@@ -22,7 +22,8 @@ def install(torch, recorder) -> None:
         # A compiled step traces this hook: it must leave no clock and no counter in the graph.
         if is_compiling():
             return
-        recorder.activate()
+        if not recorder.active:
+            recorder.activate()
         if recorder.mine():
             recorder.step_depth += 1
             if recorder.step_depth == 1:
