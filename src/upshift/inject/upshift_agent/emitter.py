@@ -9,7 +9,7 @@ import time
 
 from .events import SCHEMA
 
-FLUSH_SECONDS = 0.25
+FLUSH_SECONDS = 0.5
 
 
 class Emitter:

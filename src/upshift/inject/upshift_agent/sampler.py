@@ -14,7 +14,7 @@ import time
 
 from .recorder import Recorder
 
-INTERVAL_SECONDS = 0.1
+INTERVAL_SECONDS = 0.2
 # Short runs want samples soon; long ones have time, and pay less.
 _EAGER_SECONDS = 0.04
 _EAGER_TICKS = 75
@@ -76,7 +76,7 @@ class Sampler(threading.Thread):
             if frame is not None:
                 self._count(frame)
             del frame
-            if self.ticks % 16 == 0:
+            if self.ticks % 8 == 0:
                 self._stop_if_abandoned()
                 self.cpu_seconds = time.thread_time()
 

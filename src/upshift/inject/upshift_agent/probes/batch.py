@@ -12,7 +12,8 @@ from time import perf_counter, thread_time
 # Integer inputs that accompany the ids and must not be counted as tokens again.
 _NOT_TOKENS = ("label", "target", "mask", "position", "type_id", "index", "length")
 _MOST_TENSORS = 12
-_PADDING_BUDGET = 0.002  # of run time
+_PADDING_READS = 200  # for sure: some milliseconds in all, and enough for a share
+_PADDING_BUDGET = 0.002  # of run time, from then on
 
 
 class BatchReader:
@@ -159,7 +160,7 @@ class BatchReader:
     def _padding(self, args, kwargs, dim):
         """How many of the ids are padding, when the budget allows a look at values; else None."""
         elapsed = perf_counter() - self.recorder.since
-        if self._pad_reads >= 3 and self._pad_seconds > _PADDING_BUDGET * elapsed:
+        if self._pad_reads >= _PADDING_READS and self._pad_seconds > _PADDING_BUDGET * elapsed:
             return None
         begun = thread_time()  # not the wall: waiting for a core is not our cost
         ids, mask = self._ids(_tensors(self.torch.Tensor, args, kwargs))

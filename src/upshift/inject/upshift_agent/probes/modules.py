@@ -37,7 +37,8 @@ def _plain_call(torch, recorder, original):
     outermost = _outermost_call(torch, recorder, original)
 
     def call(self, *args, **kwargs):
-        if recorder.closed or is_compiling():
+        # In this order: a trace that read the flag first would be guarded on it, and compiled again.
+        if is_compiling() or recorder.closed:
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs)
@@ -46,7 +47,7 @@ def _plain_call(torch, recorder, original):
     if original.__code__.co_names != ("_compiled_call_impl", "_call_impl"):
         # Another torch, another body: keep its own function and pay the extra frame.
         def call(self, *args, **kwargs):
-            if recorder.closed or is_compiling():
+            if is_compiling() or recorder.closed:
                 return original(self, *args, **kwargs)
             return outermost(self, args, kwargs)
 
