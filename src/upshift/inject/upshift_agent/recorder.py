@@ -365,7 +365,7 @@ class Recorder:
         self.heavy_seconds += perf_counter() - begun
 
     def _send_books(self) -> None:
-        """Write out what was put by. In a batch, a step costs a tenth of what it costs alone in cold caches."""
+        """Write out what was put by: in a batch, for written one by one each step pays for cold caches."""
         unsent, self._unsent = self._unsent, []
         if unsent:
             self.emitter.emit("steps", rows=unsent)
