@@ -1,11 +1,11 @@
 """What looking costs: the agent, torch.profiler and py-spy on steps of 5, 20 and 100 ms. `make bench`.
 
 Whole runs cannot show a percent on a busy machine: the same run twice differs by more. So one process trains, and
-every few steps it changes: without, with, with, without the instrument. Steps are timed one by one in CPU time of
-the whole process, and by the wall less the time the thread waited for a core (/proc/thread-self/schedstat).
-Neighbours only ever make a step slower, so the lower ends are compared: the tenth percentile of the steps with
-against that of the steps without, with a 95 % interval from resampling the fours. A/A, nothing against nothing, goes
-the same way in the same run: it is the floor below which nothing is known.
+every few steps it changes: without, with, and once more without the instrument, in an order that is drawn. Steps are
+timed one by one in CPU time of the whole process, and by the wall less the time the thread waited for a core
+(/proc/thread-self/schedstat). The machine's speed drifts, so each step is taken relative to the median of the dozen
+steps around it; the figure compares the medians with and without, with a 95 % interval from resampling those dozens.
+The steps "once more without" against those "without" go the same way (A/A): the floor below which nothing is known.
 
 What the agent does by the clock and not by the step (its sampler five times a second, its flush twice) does not
 show in the tenth percentile. It is timed by itself and added; the column `periodic` shows it.
@@ -41,7 +41,7 @@ from upshift.inject.upshift_agent.sampler import Sampler  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results" / "overhead.json"
 BLOCK = 8
-FEW = 3
+FEW = 2
 TARGETS_MS = (5, 20, 100)
 
 
@@ -116,29 +116,14 @@ class Agent:
             if name in old and old[name] is not value
         ]
         self.recorder.activate()
-        self.flush_seconds = 0.0
-        self._time_flushes()
+        self.off_since = time.perf_counter()
         self.sampler = GatedSampler(self.recorder, 0)
         self.recorder.sampler = self.sampler
         self.switch(on=False)
 
-    def _time_flushes(self) -> None:
-        send = self.recorder._send_books
-
-        def timed() -> None:
-            begun = time.thread_time()
-            send()
-            self.flush_seconds += time.thread_time() - begun
-
-        self.recorder._send_books = timed
-
     def periodic_seconds(self) -> float:
-        """CPU time of the sampler and of the flushes so far; the sampler ticks on while the agent is off."""
-        return self.sampler.cpu_seconds / 2 + self.flush_seconds
-
-    def switch_nothing(self, *, on: bool) -> None:
-        """The A/A instrument: the same work, and off both times."""
-        self.switch(on=False)
+        """Time of the sampler and of sending so far; the sampler ticks on while the agent is off."""
+        return self.sampler.cpu_seconds / 3 + self.recorder.sending_seconds
 
     def switch(self, *, on: bool) -> None:
         """Put the probes in place or the originals back; either way costs the same."""
@@ -149,7 +134,12 @@ class Agent:
             if on:
                 hooks.update(ours)
         self.recorder.closed = not on
-        self.recorder.last = time.perf_counter()
+        now = time.perf_counter()
+        if on and not self.sampler.gate:  # close looks come by the clock: it stood still meanwhile
+            self.recorder.detail_at += now - self.off_since
+            self.recorder.detail._hooks_at += now - self.off_since
+        elif not on and self.sampler.gate:
+            self.off_since = now
         self.sampler.gate = on
 
 
@@ -219,67 +209,89 @@ def timed_step(trainer: Trainer) -> Step:
     return Step(time.perf_counter() - wall - (waited() - queue), cpu)
 
 
-Four = dict[bool, list[Step]]
-ORDER = (False, True, True, False)
+@dataclass(frozen=True)
+class Cycle:
+    """A short stretch of one process: steps without the instrument, with it, and without it once more (A/A)."""
+
+    without: list[Step]
+    instrumented: list[Step]
+    again: list[Step]
 
 
-def switched(trainer: Trainer, switch: Callable, fours: int) -> list[Four]:
-    """A few steps with, a few without; `switch(on=…)` costs the same either way."""
-    found = []
-    for _ in range(fours):
-        four: Four = {True: [], False: []}
-        for on in ORDER:
-            switch(on=on)
+def cycle(steps: int, block: Callable[[bool], contextlib.AbstractContextManager]) -> Cycle:
+    """Two blocks of steps of each kind, in an order that is drawn: no kind may have a place of its own."""
+    found: dict[str, list[Step]] = {name: [] for name in KINDS}
+    for name in random.sample(2 * KINDS, k=2 * len(KINDS)):
+        with block(name == "instrumented") as trainer:
             trainer.step()  # replacing methods empties the interpreter's caches: not what is measured
-            four[on] += [timed_step(trainer) for _ in range(FEW)]
-        found.append(four)
+            found[name] += [timed_step(trainer) for _ in range(steps)]
+    return Cycle(**found)
+
+
+KINDS = ("without", "instrumented", "again")
+
+
+def switched(trainer: Trainer, switch: Callable, cycles: int) -> list[Cycle]:
+    """An instrument that is switched between any two steps; switching costs the same either way."""
+
+    @contextlib.contextmanager
+    def block(on: bool) -> Iterator[Trainer]:
+        switch(on=on)
+        yield trainer
+
+    found = [cycle(FEW, block) for _ in range(cycles)]
     switch(on=False)
     return found
 
 
-def started(trainer: Trainer, instrument: Callable, fours: int) -> list[Four]:
+def started(trainer: Trainer, instrument: Callable, cycles: int) -> list[Cycle]:
     """Longer blocks, for an instrument that takes long to start and stop."""
-    found = []
-    for _ in range(fours):
-        four: Four = {True: [], False: []}
-        for on in ORDER:
-            with instrument() if on else contextlib.nullcontext():
-                trainer.step()
-                four[on] += [timed_step(trainer) for _ in range(BLOCK)]
-        found.append(four)
-    return found
+
+    @contextlib.contextmanager
+    def block(on: bool) -> Iterator[Trainer]:
+        with instrument() if on else contextlib.nullcontext():
+            yield trainer
+
+    return [cycle(BLOCK, block) for _ in range(cycles)]
 
 
-def overhead(fours: list[Four], clock: str) -> float:
-    """How much later the tenth percentile of the instrumented steps lies, as a share."""
-    low = {}
-    for on in (True, False):
-        steps = sorted(getattr(step, clock) for four in fours for step in four[on])
-        low[on] = steps[len(steps) // 10]
-    return low[True] / low[False] - 1
+def overhead(cycles: list[Cycle], which: str, clock: str) -> float:
+    """How much longer a step is with the instrument: medians of steps relative to those around them."""
+    reference = ("without",) if which == "again" else ("without", "again")
+    relative: dict[str, list[float]] = {which: [], "reference": []}
+    for each in cycles:
+        times = {name: [getattr(step, clock) for step in getattr(each, name)] for name in KINDS}
+        around = statistics.median(time for found in times.values() for time in found)
+        relative[which] += [time / around for time in times[which]]
+        relative["reference"] += [time / around for name in reference for time in times[name]]
+    return statistics.median(relative[which]) / statistics.median(relative["reference"]) - 1
 
 
-def summary(fours: list[Four]) -> dict[str, dict[str, float]]:
+def summary(cycles: list[Cycle], which: str) -> dict[str, dict[str, float]]:
     """Overhead with its 95 % interval, by either clock."""
     result = {}
     for clock in ("wall", "cpu"):
-        again = sorted(overhead(random.choices(fours, k=len(fours)), clock) for _ in range(200))
-        result[clock] = {"overhead": overhead(fours, clock), "low": again[5], "high": again[-5]}
+        again = sorted(overhead(random.choices(cycles, k=len(cycles)), which, clock) for _ in range(400))
+        result[clock] = {"overhead": overhead(cycles, which, clock), "low": again[10], "high": again[-10]}
     return result
 
 
-def sized(target_ms: float) -> Trainer:
-    """A trainer whose step takes about `target_ms`: the batch is what is turned."""
-    batch = 2.0
+def quick(trainer: Trainer) -> float:
+    """Milliseconds of a step when nobody disturbs: the lower quarter of 24."""
+    return sorted(timed_step(trainer).wall for _ in range(24))[6] * 1000
+
+
+def sized(target_ms: float) -> tuple[Trainer, float]:
+    """A trainer whose step takes about `target_ms`, and what it takes: the batch is what is turned."""
     depth = 14 if target_ms > 10 else 6  # fewer modules: 86 of them take more than 5 ms by themselves here
-    for _ in range(12):
-        trainer = Trainer(int(batch), depth=depth)
-        steps = sorted(timed_step(trainer).wall for _ in range(24))
-        took = steps[len(steps) // 4] * 1000
-        if 0.9 * target_ms <= took <= 1.15 * target_ms:
-            break
-        batch = max(2.0, batch * min(4.0, target_ms / took), batch + (1 if took < target_ms else -1))
-    return trainer
+    low, high = 2, 4096
+    while True:  # by halving: the time of a step does not grow evenly with the batch
+        batch = int((low * high) ** 0.5)
+        trainer = Trainer(batch, depth=depth)
+        took = statistics.median(quick(trainer) for _ in range(3))
+        if 0.93 * target_ms <= took <= 1.1 * target_ms or high - low <= 1:
+            return trainer, took
+        low, high = (batch, high) if took < target_ms else (low, batch)
 
 
 def compiled_graphs(agent: Agent) -> dict[str, int]:
@@ -319,6 +331,12 @@ def _cell(found: dict[str, float]) -> str:
     return f"{found['overhead'] * 100:+6.2f}%  {interval:<16}"
 
 
+def _print_row(step_ms: float, name: str, found: dict[str, dict[str, float]], periodic: float | None) -> None:
+    cells = "  ".join(_cell(found[clock]) for clock in ("cpu", "wall"))
+    share = "" if periodic is None else f"{periodic * 100:.2f}%"
+    print(f"{step_ms:5.1f} ms  {name:<14}  {cells}  {share}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=30, help="time for each figure of the agent")
@@ -331,29 +349,32 @@ def main() -> None:
     print(f"{'step':>8}  {'instrument':<14}  {'CPU':>7}  {'95 % interval':<16}  {'wall':>7}  ", end="")
     print(f"{'95 % interval':<16}  periodic")
     for target in TARGETS_MS:
-        trainer = sized(target)
-        actual = sorted(timed_step(trainer).wall for _ in range(24))[6] * 1000
-        fours = max(15, int(options.seconds * 1000 / (4 * (FEW + 1) * actual)))
-        rows = [("A/A (nothing)", switched, agent.switch_nothing, fours)]
-        rows.append(("upshift agent", switched, agent.switch, fours))
-        rows.append(("torch.profiler", started, torch_profiler, 5))
+        trainer, actual = sized(target)
+        count = max(20, int(options.seconds * 1000 / (2 * len(KINDS) * (FEW + 1) * actual)))
+        rows = [
+            ("upshift agent", switched, agent.switch, count),
+            ("torch.profiler", started, torch_profiler, 5),
+        ]
         if shutil.which("py-spy"):
             rows.append(("py-spy 100 Hz", started, py_spy, 5))
-        for name, how, instrument, count in rows:
+        for name, how, instrument, number in rows:
             periodic = agent.periodic_seconds()
             begun = time.perf_counter()
-            found = summary(how(trainer, instrument, count))
+            cycles = how(trainer, instrument, number)
+            found = summary(cycles, "instrumented")
             share = None
-            if instrument == agent.switch:  # on for half of the time
-                share = 2 * (agent.periodic_seconds() - periodic) / (time.perf_counter() - begun)
+            if how is switched:  # on for a third of the time
+                share = 3 * (agent.periodic_seconds() - periodic) / (time.perf_counter() - begun)
                 for clock in found.values():
                     for key in clock:
                         clock[key] += share
-            row = {"step_ms": actual, "target_ms": target, "instrument": name, "periodic": share, **found}
-            result["steps"].append(row)
-            cells = "  ".join(_cell(found[clock]) for clock in ("cpu", "wall"))
-            print(f"{actual:5.1f} ms  {name:<14}  {cells}  ", end="")
-            print("" if share is None else f"{share * 100:.2f}%", flush=True)
+            common = {"step_ms": actual, "target_ms": target}
+            result["steps"].append({**common, "instrument": name, "periodic": share, **found})
+            _print_row(actual, name, found, share)
+            if how is switched:
+                floor = summary(cycles, "again")
+                result["steps"].append({**common, "instrument": "A/A (nothing)", "periodic": None, **floor})
+                _print_row(actual, "A/A (nothing)", floor, None)
     result["compiled"] = compiled_graphs(agent)
     result["help_seconds"] = help_seconds()
     print(f"compiled model with the agent: {result['compiled']['graphs']} graph, ", end="")

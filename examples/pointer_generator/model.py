@@ -77,14 +77,13 @@ class Attention(nn.Module):
 
 
 class Decoder(nn.Module):
-    """One step of the summary: LSTM cell, attention, word distribution, p_gen."""
+    """One step of the summary: LSTM cell, attention, word distribution."""
 
     def __init__(self, vocab_size: int, emb_dim: int, hidden: int, drop: float) -> None:
         super().__init__()
         self.input = nn.Linear(emb_dim + hidden, emb_dim)
         self.cell = nn.LSTMCell(emb_dim, hidden)
         self.attention = Attention(hidden)
-        self.p_gen = nn.Linear(3 * hidden + emb_dim, 1)
         self.hidden_out = nn.Linear(2 * hidden, hidden)
         self.vocab_out = nn.Linear(hidden, vocab_size)
         self.dropout = nn.Dropout(drop)
@@ -95,14 +94,31 @@ class Decoder(nn.Module):
         state: State,
         memory: Memory,
     ) -> tuple[Tensor, Tensor, Tensor, State]:
-        """Return the word distribution, the attention, p_gen and the next state."""
+        """Return the word distribution, the attention, what the pointer looks at and the next state."""
         x = self.input(torch.cat((emb, state.context), dim=1))
         h, c = self.cell(x, (state.hidden, state.cell))
         context, attention = self.attention(h, state.coverage, memory)
-        p_gen = torch.sigmoid(self.p_gen(torch.cat((context, h, c, x), dim=1)))
         out = self.hidden_out(torch.cat((h, context), dim=1))
         words = self.vocab_out(self.dropout(out)).softmax(dim=1)
-        return words, attention, p_gen, State(h, c, context, state.coverage + attention)
+        seen = torch.cat((context, h, c, x), dim=1)
+        return words, attention, seen, State(h, c, context, state.coverage + attention)
+
+
+class Pointer(nn.Module):
+    """Mixes the vocabulary with the words of the note: generate or copy."""
+
+    def __init__(self, emb_dim: int, hidden: int) -> None:
+        super().__init__()
+        self.p_gen = nn.Linear(3 * hidden + emb_dim, 1)
+
+    def forward(
+        self, words: Tensor, attention: Tensor, seen: Tensor, src_ext: Tensor, max_oovs: int
+    ) -> Tensor:
+        """Return the distribution over the extended vocabulary."""
+        p_gen = torch.sigmoid(self.p_gen(seen))
+        extended = F.pad(p_gen * words, (0, max_oovs))
+        copied = ((1 - p_gen) * attention).to(extended.dtype)
+        return extended.scatter_add(1, src_ext, copied)
 
 
 class PointerGenerator(nn.Module):
@@ -116,6 +132,7 @@ class PointerGenerator(nn.Module):
         self.key = nn.Linear(2 * hidden, hidden, bias=False)
         self.value = nn.Linear(2 * hidden, hidden, bias=False)
         self.decoder = Decoder(vocab_size, emb_dim, hidden, drop)
+        self.pointer = Pointer(emb_dim, hidden)
         self.dropout = nn.Dropout(drop)
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -134,10 +151,8 @@ class PointerGenerator(nn.Module):
         self, emb: Tensor, state: State, memory: Memory, src_ext: Tensor, max_oovs: int
     ) -> tuple[Tensor, Tensor, State]:
         """Return the distribution over the extended vocabulary, the attention, the next state."""
-        words, attention, p_gen, state = self.decoder(emb, state, memory)
-        extended = F.pad(p_gen * words, (0, max_oovs))
-        copied = ((1 - p_gen) * attention).to(extended.dtype)
-        return extended.scatter_add(1, src_ext, copied), attention, state
+        words, attention, seen, state = self.decoder(emb, state, memory)
+        return self.pointer(words, attention, seen, src_ext, max_oovs), attention, state
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return, for each target step, the reference word's probability and the coverage loss."""

@@ -93,6 +93,11 @@ def _add_measuring(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--seconds", type=_positive, metavar="S", help="end S seconds after the first step")
     verb.add_argument("--json", metavar="FILE", help="write the document upshift.profile/1 (- for stdout)")
     verb.add_argument("--keep-outputs", action="store_true", help="let the run write where it always writes")
+    verb.add_argument(
+        "--no-experiments",
+        action="store_true",
+        help="only look: do not try at the end of the run what fixes would save",
+    )
     verb.add_argument("--show-output", action="store_true", help="copy the program's output to stderr")
     verb.add_argument(
         "--first-step-timeout",
@@ -156,13 +161,14 @@ def _profile_command(options: argparse.Namespace, command: Any) -> int:
     from upshift.session import Settings
 
     talk = _console()
-    measured, outcome = profile(
+    measured, diagnosis, outcome = profile(
         Request(
             command=command,
             steps=options.steps,
             seconds=options.seconds,
             first_step_seconds=options.first_step_timeout,
             timeout_seconds=options.timeout,
+            experiments=not options.no_experiments,
             settings=Settings(
                 keep_outputs=options.keep_outputs,
                 isolate=options.isolation,
@@ -172,11 +178,11 @@ def _profile_command(options: argparse.Namespace, command: Any) -> int:
         talk,
     )
     if options.json:
-        _write(document(measured), options.json)
+        _write(document(measured, diagnosis), options.json)
     if options.json != "-":
         from rich.console import Console
 
-        show(measured, Console())
+        show(measured, diagnosis, Console())
     if outcome.ended_by == "interrupt":
         talk.print("interrupted: the figures rest on the steps seen so far")
         return 130

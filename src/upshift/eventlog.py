@@ -12,6 +12,9 @@ from upshift.inject.upshift_agent.events import SCHEMA, STEP_FIELDS
 
 Event = dict[str, Any]
 
+# What is not taken any more once the experiments have begun.
+_MEASURED = ("samples", "modules", "loader", "fetched", "facts", "compiled", "syncs", "cost")
+
 
 @dataclass
 class ProcessLog:
@@ -25,6 +28,16 @@ class ProcessLog:
     steps: list[Event] = field(default_factory=list)
     gpu: dict[int, list[float]] = field(default_factory=dict)
     samples: list[Event] = field(default_factory=list)
+    modules: Event | None = None
+    loaders: list[Event] = field(default_factory=list)
+    fetched: list[Event] = field(default_factory=list)
+    facts: Event | None = None
+    compiled: list[Event] = field(default_factory=list)
+    syncs: Event | None = None
+    experiments: dict[str, Event] = field(default_factory=dict)
+    experiments_from: int | None = None
+    """Index of the first step group that is an experiment and no measurement."""
+    experiments_ended: bool = False
     cost: Event | None = None
     probe_failures: list[Event] = field(default_factory=list)
     ended: str | None = None
@@ -60,7 +73,25 @@ class ProcessLog:
         self.dropped = event["dropped"]
         kind = event["kind"]
         if kind == "steps":
-            self.steps.extend(dict(zip(STEP_FIELDS, row, strict=True)) for row in event["rows"])
+            rows = (dict(zip(STEP_FIELDS, row, strict=True)) for row in event["rows"])
+            last = self.experiments_from
+            self.steps.extend(row for row in rows if last is None or row["index"] < last)
+        elif self.experiments_from is not None and kind in _MEASURED:
+            return
+        elif kind in ("modules", "facts", "syncs"):
+            setattr(self, kind, event)
+        elif kind == "loader":
+            self.loaders.append(event)
+        elif kind == "fetched":
+            self.fetched.append(event)
+        elif kind == "compiled":
+            self.compiled.append(event)
+        elif kind == "experiments_begin":
+            self.experiments_from = event["step"]
+        elif kind == "experiment":
+            self.experiments[event["name"]] = event
+        elif kind == "experiments_end":
+            self.experiments_ended = True
         elif kind == "gpu":
             self.gpu[event["index"]] = event["phases"]
         elif kind == "samples":

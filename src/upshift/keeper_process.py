@@ -51,6 +51,8 @@ class KeeperProcess:
             "overlay": None,
         }
         session: dict[str, Any] = {"events": str(run.events)}
+        if probe:  # the run is thrown away: its end may be used for experiments
+            session["experiments"] = str(run.experiments_file)
         if plan is not None:
             spec["overlay"] = {
                 "roots": [str(r) for r in plan.roots],

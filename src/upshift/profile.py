@@ -12,6 +12,8 @@ from rich.progress import Progress as Bar
 
 from upshift import session
 from upshift.command import Command
+from upshift.diagnose.diagnosis import Diagnosis, diagnose
+from upshift.diagnose.second_act import SecondAct
 from upshift.errors import (
     AgentHidden,
     Interrupted,
@@ -38,10 +40,12 @@ class Request:
     seconds: float | None = None
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
+    experiments: bool = True
+    """Try in the run itself, after the measurement, what fixes would save."""
     settings: Settings = Settings()
 
 
-def profile(request: Request, talk: Console) -> tuple[Profile, Outcome]:
+def profile(request: Request, talk: Console) -> tuple[Profile, Diagnosis, Outcome]:
     """Run the command, long enough to know. Raises the error that says why there is no profile."""
     enough = Enough(
         steps=request.steps,
@@ -49,18 +53,19 @@ def profile(request: Request, talk: Console) -> tuple[Profile, Outcome]:
         first_step_seconds=request.first_step_seconds,
         patience=request.timeout_seconds,
     )
-    with _live(talk, enough) as tell:
+    second = SecondAct(wanted=request.experiments)
+    with _live(talk, enough, second) as tell:
 
         def watch(snapshot: Snapshot) -> str | None:
-            reason = enough(snapshot)
+            reason = second(snapshot) if second.begun else second.after(enough(snapshot), snapshot)
             tell(snapshot)
             return reason
 
         outcome = session.launch(request.command, request.settings, watch)
     measured = measure(outcome)
-    if measured is None or _failed(outcome):
+    if measured is None or (_failed(outcome) and not second.begun):
         raise _why_not(outcome, request, measured)
-    return measured, outcome
+    return measured, diagnose(outcome, measured), outcome
 
 
 def _failed(outcome: Outcome) -> bool:
@@ -124,10 +129,10 @@ def _why_not(outcome: Outcome, request: Request, measured: Profile | None) -> Up
 
 
 @contextlib.contextmanager
-def _live(talk: Console, enough: Enough) -> Iterator[Callable[[Snapshot], None]]:
+def _live(talk: Console, enough: Enough, second: SecondAct) -> Iterator[Callable[[Snapshot], None]]:
     """Progress on stderr: a bar on a terminal, a line at each stage elsewhere."""
     if not talk.is_terminal:
-        yield _Lines(talk, enough)
+        yield _Lines(talk, enough, second)
         return
     columns = (
         SpinnerColumn(),
@@ -139,7 +144,7 @@ def _live(talk: Console, enough: Enough) -> Iterator[Callable[[Snapshot], None]]
         task = bar.add_task("starting", total=1.0, note="")
 
         def tell(snapshot: Snapshot) -> None:
-            progress = enough.progress
+            progress = second.progress(enough.progress)
             bar.update(
                 task, description=progress.stage, completed=progress.fraction, note=_note(progress, snapshot)
             )
@@ -149,6 +154,8 @@ def _live(talk: Console, enough: Enough) -> Iterator[Callable[[Snapshot], None]]
 
 def _note(progress: Progress, snapshot: Snapshot) -> str:
     """What stands beside the bar."""
+    if progress.stage == SecondAct.stage:
+        return f"{len(snapshot.processes[0].experiments) if snapshot.processes else 0} done"
     if progress.step is None:
         torch = next((p.torch for p in snapshot.processes if p.torch), None)
         what = f"torch {torch} imported, waiting for the first steps" if torch else "waiting for torch"
@@ -160,13 +167,13 @@ def _note(progress: Progress, snapshot: Snapshot) -> str:
 class _Lines:
     """Plain progress for logs and pipes: one line when the stage changes, then one every ten seconds."""
 
-    def __init__(self, talk: Console, enough: Enough) -> None:
-        self.talk, self.enough = talk, enough
+    def __init__(self, talk: Console, enough: Enough, second: SecondAct) -> None:
+        self.talk, self.enough, self.second = talk, enough, second
         self._stage = ""
         self._next = 0.0
 
     def __call__(self, snapshot: Snapshot) -> None:
-        progress = self.enough.progress
+        progress = self.second.progress(self.enough.progress)
         if progress.stage != self._stage or snapshot.elapsed >= self._next:
             self._stage, self._next = progress.stage, snapshot.elapsed + 10.0
             self.talk.print(f"{progress.stage}: {_note(progress, snapshot)}", highlight=False)

@@ -27,6 +27,7 @@ class RunDir:
         self.root = root
         self.events = root / "events"
         self.session_file = root / "session.json"
+        self.experiments_file = root / "experiments.json"
         self.keeper_spec = root / "keeper.json"
         self.stdout = root / "stdout.log"
         self.stderr = root / "stderr.log"

@@ -21,7 +21,7 @@ from upshift.errors import MachineProblem
 from upshift.eventlog import EventLog, ProcessLog
 from upshift.keeper_process import KeeperProcess, Refused
 from upshift.resources import INTERVAL_SECONDS, Resources, ResourceWatch
-from upshift.rundir import RunDir
+from upshift.rundir import RunDir, write_json
 
 POLL_SECONDS = 0.2
 _LOW_DISK_BYTES = 1 << 20
@@ -48,6 +48,8 @@ class Snapshot:
     processes: tuple[ProcessLog, ...]
     running: bool
     """False once the command and all it started are gone."""
+    experiment: Callable[[dict[str, Any]], None] | None
+    """Lets the agent's experiments begin: the steps after this are no measurement. None where outputs are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,19 +126,31 @@ def _follow(
     """Poll events and resources until somebody has had enough."""
     log = EventLog(run.events)
     resources = ResourceWatch(root_pid=keeper.pid)
+    measuring = True
+
+    def experiment(plan: dict[str, Any]) -> None:
+        nonlocal measuring
+        measuring = False
+        write_json(run.experiments_file, plan)
+
     next_sample = 0.0
     with _stop_signals() as stopped, _output(run, settings) as copy_output:
         while True:
             keeper.poll(POLL_SECONDS)
             processes = log.poll()
             now = time.perf_counter()
-            if now >= next_sample:
+            if now >= next_sample and measuring:
                 next_sample = now + INTERVAL_SECONDS
                 resources.sample([p.pid for p in processes if p.active], now)
             copy_output()
             if stopped:
                 return "interrupt", log, resources
-            snapshot = Snapshot(elapsed=now - keeper.started, processes=processes, running=not keeper.gone)
+            snapshot = Snapshot(
+                elapsed=now - keeper.started,
+                processes=processes,
+                running=not keeper.gone,
+                experiment=None if settings.keep_outputs else experiment,
+            )
             reason = watch(snapshot)
             if reason is not None:
                 return reason, log, resources

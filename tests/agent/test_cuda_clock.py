@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshift.inject.upshift_agent.events import BACKWARD, FORWARD, OTHER
+from upshift.inject.upshift_agent.events import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from upshift.inject.upshift_agent.probes import cuda
 
 
@@ -34,19 +34,40 @@ class Event:
 def test_time_between_marks_belongs_to_the_first() -> None:
     stream, sent = Stream(), []
     clock = cuda.GpuClock(stream.event, lambda step, phases: sent.append((step, phases)))
-    clock.mark(FORWARD)
+    clock.enter(FORWARD, now=1.0)
     stream.queued += 2
-    clock.mark(BACKWARD)
+    clock.leave(now=1.1)
+    stream.queued += 1
+    clock.enter(BACKWARD, now=1.2)
     stream.queued += 3
-    clock.mark(OTHER)
-    clock.cut()
+    clock.leave(now=1.3)
+    clock.settle([(0, 1.4)])
     assert sent == []  # queued, not done: nothing waits for the GPU
-    clock.mark(FORWARD)
+    clock.enter(FORWARD, now=1.5)
+    clock.leave(now=1.6)
     stream.done = stream.queued
-    clock.drain()
+    clock.settle([])
     ((step, phases),) = sent
     assert step == 0
-    assert (phases[FORWARD], phases[BACKWARD]) == (2.0, 3.0)
+    assert (phases[FORWARD], phases[OTHER], phases[BACKWARD]) == (2.0, 1.0, 3.0)
+
+
+def test_a_region_inside_another_is_subtracted() -> None:
+    stream, sent = Stream(), []
+    clock = cuda.GpuClock(stream.event, lambda step, phases: sent.append(phases))
+    clock.enter(OPTIMIZER, now=1.0)
+    stream.queued += 1
+    clock.enter(BACKWARD, now=1.1)
+    stream.queued += 5
+    clock.leave(now=1.2)
+    stream.queued += 1
+    clock.leave(now=1.3)
+    clock.enter(FORWARD, now=1.5)
+    clock.leave(now=1.6)
+    stream.done = stream.queued
+    clock.settle([(0, 1.4)])
+    ((phases),) = sent
+    assert (phases[OPTIMIZER], phases[BACKWARD]) == (2.0, 5.0)
 
 
 def test_events_are_reused() -> None:
@@ -58,26 +79,30 @@ def test_events_are_reused() -> None:
         return made[-1]
 
     clock = cuda.GpuClock(new_event, lambda *_: None)
-    for _ in range(100):
-        clock.mark(FORWARD)
+    for index in range(100):
+        clock.enter(FORWARD, now=index)
         stream.queued += 1
+        clock.leave(now=index + 0.5)
         stream.done = stream.queued
-        clock.cut()
-    assert len(made) < 5
+        clock.settle([(index, index + 0.6)])
+    assert len(made) < 7
 
 
 def test_a_flooded_clock_drops_a_step_rather_than_block(monkeypatch) -> None:
     monkeypatch.setattr(cuda, "_MOST_PENDING", 3)
     stream, sent = Stream(), []
     clock = cuda.GpuClock(stream.event, lambda step, _: sent.append(step))
-    for _ in range(5):
+    for index in range(3):
         stream.queued += 1
-        clock.mark(FORWARD)
-    clock.cut()
+        clock.enter(FORWARD, now=index / 10)
+        clock.leave(now=index / 10 + 0.05)
     stream.done = stream.queued
-    clock.drain()
-    for _ in range(2):
-        clock.mark(FORWARD)
-        clock.cut()
-    clock.drain()
-    assert 0 not in sent
+    clock.settle([(0, 0.9)])
+    for index in range(1, 3):
+        clock.enter(FORWARD, now=index)
+        clock.leave(now=index + 0.1)
+        clock.settle([(index, index + 0.9)])
+    clock.enter(FORWARD, now=4.0)
+    clock.leave(now=4.1)
+    clock.settle([])
+    assert sent == [1, 2]

@@ -8,9 +8,9 @@ import pytest
 
 from upshift.eventlog import EventLog
 from upshift.inject.upshift_agent import recorder as module
+from upshift.inject.upshift_agent.books import SAMPLE
 from upshift.inject.upshift_agent.emitter import Emitter
 from upshift.inject.upshift_agent.events import (
-    BACKWARD,
     DATA,
     EVAL_WINDOW,
     FORWARD,
@@ -63,17 +63,14 @@ def spend(recorder: module.Recorder, clock: Clock, phase: int, seconds: float) -
 def forward(
     recorder: module.Recorder, clock: Clock, seconds: float, *, grad: bool = True, training: bool = True
 ):
-    recorder.enter(FORWARD)
-    recorder.model_called(grad, training)
+    recorder.model_begins(grad, training)
     clock.tick(seconds)
     recorder.leave()
 
 
 def backward(recorder: module.Recorder, clock: Clock, seconds: float, *, retain: bool = False):
-    recorder.enter(BACKWARD)
     recorder.backward_begins(retain)
     clock.tick(seconds)
-    recorder.leave()
     recorder.backward_ended()
 
 
@@ -199,7 +196,7 @@ def test_a_criterion_is_loss_not_forward(recorder, clock, tmp_path) -> None:
     forward(recorder, clock, 1)
     recorder.enter(FORWARD)
     clock.tick(2)
-    recorder.leave(LOSS)
+    recorder.leave_as(LOSS)
     backward(recorder, clock, 1)
     step(recorder, clock, 1)
     (event,) = steps(recorder, tmp_path)
@@ -208,19 +205,22 @@ def test_a_criterion_is_loss_not_forward(recorder, clock, tmp_path) -> None:
 
 def test_samples_of_a_gap_go_to_the_phase_the_gap_turns_out_to_be(recorder, clock, tmp_path) -> None:
     forward(recorder, clock, 1)
-    recorder.gap_samples.append(("train.py", 7, "loss_of", False, 0))
+    recorder.mark((SAMPLE, 0.0, ("train.py", 7, "loss_of", False, 0)))
     backward(recorder, clock, 1)
-    recorder.gap_samples.append(("train.py", 9, "main", False, 0))
+    recorder.mark((SAMPLE, 0.0, ("train.py", 9, "main", False, 0)))
     step(recorder, clock, 1)
-    assert recorder.samples == {
-        (LOSS, "train.py", 7, "loss_of", False, 0): 1,
-        (OTHER, "train.py", 9, "main", False, 0): 1,
-    }
+    recorder.finish("test")
+    (log,) = EventLog(tmp_path).poll()
+    counts = [tuple(count) for event in log.samples for count in event["counts"]]
+    assert sorted(counts) == [
+        (OTHER, "train.py", 9, "main", False, 0, 1),
+        (LOSS, "train.py", 7, "loss_of", False, 0, 1),
+    ]
 
 
 def test_a_forked_child_starts_empty_and_dormant(recorder, clock) -> None:
     forward(recorder, clock, 1)
     recorder.after_fork()
-    assert not recorder.active
+    assert not recorder.thread
     assert recorder.closed
-    assert sum(recorder.acc) == 0
+    assert not recorder.tape

@@ -26,6 +26,7 @@ class Micro:
     tokens: int | None
     padded: int | None
     length: int | None
+    longest: int | None
     inside: bool
 
 

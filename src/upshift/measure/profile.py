@@ -10,14 +10,15 @@ from upshift.eventlog import ProcessLog
 from upshift.inject.upshift_agent.events import CHECKPOINT, DATA, FORWARD, H2D, OPTIMIZER, OTHER, PHASES
 from upshift.measure.batch import Batch, observe
 from upshift.measure.iterations import Iteration, iterations
+from upshift.measure.modules import Modules, modules
 from upshift.measure.places import Place, Places, places
 from upshift.measure.steady import Interval, interval, warmup
 from upshift.resources import Resources
 from upshift.session import Outcome
 
 FEWEST_STEPS = 2
-_LIGHT_CALL_SECONDS = 1.2e-6
-"""One enter/leave pair of the agent in warm caches, seconds; in cold ones it costs more."""
+_MARK_SECONDS = 4e-6
+"""What one mark of the agent costs in cold caches, seconds: from benchmarks/overhead.py."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,8 @@ class Profile:
     samples_per_second: float | None
     tokens_per_second: float | None
     phases: tuple[Phase, ...]
+    modules: Modules | None
+    """Time by module; None where no module was looked at."""
     run: RunPhases
     optimizers: tuple[str, ...]
     resources: Resources
@@ -129,6 +132,12 @@ def measure(outcome: Outcome) -> Profile | None:
         samples_per_second=batch.samples / step_mean * world if batch.samples else None,
         tokens_per_second=batch.tokens / step_mean * world if batch.tokens else None,
         phases=phases,
+        modules=modules(
+            log.modules,
+            forward=_phase_seconds(phases, "forward"),
+            backward=_phase_seconds(phases, "backward"),
+            micro_steps=sum(len(i.micro) for i in used) / len(used),
+        ),
         run=_run_phases(outcome, log, whole, part_of_step),
         optimizers=tuple(dict.fromkeys(o for i in used for o in i.optimizers)),
         resources=outcome.resources,
@@ -137,6 +146,10 @@ def measure(outcome: Outcome) -> Profile | None:
         isolation_note=outcome.isolation_note,
         ended_by=outcome.ended_by,
     )
+
+
+def _phase_seconds(phases: tuple[Phase, ...], name: str) -> float:
+    return next((p.seconds or 0.0 for p in phases if p.name == name), 0.0)
 
 
 def _trains_with_nograd(used: tuple[Iteration, ...]) -> bool:
@@ -211,7 +224,7 @@ def _agent_cost(outcome: Outcome) -> AgentCost:
     for process in outcome.processes:
         cost = process.cost
         if process.active and cost and cost["elapsed"] > 0:
-            spent = cost["heavy"] + cost["sampler"] + cost["transitions"] * _LIGHT_CALL_SECONDS
+            spent = cost["sending"] + cost["sampler"] + cost["marks"] * _MARK_SECONDS
             shares.append(spent / cost["elapsed"])
     return AgentCost(
         overhead_share=max(shares) if shares else None,

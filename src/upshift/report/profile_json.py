@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from upshift.diagnose.diagnosis import Diagnosis
+from upshift.diagnose.finding import Finding
+from upshift.diagnose.limit import Limit
 from upshift.measure.profile import Phase, Profile
 
 SCHEMA = "upshift.profile/1"
+_LEAST_MODULE = 0.005
 
 
-def document(profile: Profile) -> dict[str, Any]:
+def document(profile: Profile, diagnosis: Diagnosis) -> dict[str, Any]:
     """Everything measured. null means not measured, never zero."""
     batch = profile.batch
     effective = None
@@ -52,8 +56,9 @@ def document(profile: Profile) -> dict[str, Any]:
             "evaluation": _part(run.evaluation_seconds, run.evaluations, run.watched_seconds),
             "checkpoint": _part(run.checkpoint_seconds, run.checkpoints, run.watched_seconds),
         },
-        "modules": [],
-        "findings": [],
+        "modules": _modules(profile),
+        "findings": [_finding(f) for f in diagnosis.findings],
+        "leave_it": diagnosis.leave_it,
         "memory": {
             "peak_bytes": resources.peak_bytes,
             "tree_peak_bytes": resources.tree_peak_bytes,
@@ -62,7 +67,8 @@ def document(profile: Profile) -> dict[str, Any]:
         },
         "cpu": {"busy_cores": resources.cpu_cores, "cores": resources.cores},
         "gpu": list(resources.gpu),
-        "limit": None,
+        "limit": _limit(diagnosis.limit),
+        "experiments_failed": list(diagnosis.failed),
         "agent": {
             "overhead_share": profile.agent.overhead_share,
             "dropped": profile.agent.dropped,
@@ -70,6 +76,57 @@ def document(profile: Profile) -> dict[str, Any]:
         },
         "isolation": {"kind": profile.isolation, "note": profile.isolation_note},
         "ended_by": profile.ended_by,
+    }
+
+
+def _modules(profile: Profile) -> list[dict[str, Any]]:
+    """Every module that takes a part worth naming, forward and backward together."""
+    if profile.modules is None:
+        return []
+    return [
+        {
+            "name": m.name,
+            "kind": m.kind,
+            "where": m.where,
+            "calls_per_step": m.calls,
+            "seconds": m.seconds,
+            "share": m.seconds / profile.step_mean,
+            "forward_seconds": m.forward,
+            "forward_own_seconds": m.own,
+            "backward_seconds": m.backward,
+            "parameters": m.parameters,
+            "frozen": m.frozen,
+        }
+        for m in profile.modules.walk()
+        if m.seconds / profile.step_mean >= _LEAST_MODULE or m.name.count(".") <= 1
+    ]
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "title": finding.title,
+        "evidence": list(finding.evidence),
+        "saves_share": finding.saves,
+        "bound_share": finding.bound,
+        "measured": finding.measured,
+        "fix": finding.fix,
+        "where": finding.where,
+        "overlaps": list(finding.overlaps),
+    }
+
+
+def _limit(limit: Limit | None) -> dict[str, Any] | None:
+    if limit is None:
+        return None
+    return {
+        "compute_share": limit.share,
+        "flops_per_step": limit.flops,
+        "measured_flops_per_second": limit.peak,
+        "stated_flops_per_second": limit.stated,
+        "measured_bytes_per_second": limit.bandwidth,
+        "threads": limit.threads,
+        "input_factor": limit.input_factor,
     }
 
 

@@ -56,6 +56,10 @@ class Agent:
         from . import probes
 
         probes.install(torch, self.recorder)
+        if self.session.get("experiments"):
+            from .experiments import Experiments
+
+            Experiments(torch, self.recorder, self.session["experiments"])
         self._wrap_os_exit()
         self.emitter.emit("armed", seconds=time.perf_counter() - begun)
         self.emitter.flush()
@@ -76,7 +80,7 @@ class Agent:
 
     def leave(self, why: str) -> None:
         """The interpreter is going down. Forked loader workers never had anything to say."""
-        if self.recorder.active or not self.forked:
+        if self.recorder.thread or not self.forked:
             self.recorder.finish(why)
 
     def _wrap_os_exit(self) -> None:

@@ -9,7 +9,7 @@ import time
 
 from .events import SCHEMA
 
-FLUSH_SECONDS = 0.5
+FLUSH_SECONDS = 1.0
 
 
 class Emitter:
@@ -29,7 +29,6 @@ class Emitter:
         self.path = os.path.join(self.folder, "%d-%x.jsonl" % (os.getpid(), time.perf_counter_ns()))
         self._seq = 0
         self._lines: list[str] = []
-        self._last_flush = 0.0
         self._torn = False
         self._greeted = False
 
@@ -61,14 +60,9 @@ class Emitter:
         self._seq += 1
         self._lines.append(json.dumps(fields, separators=(",", ":"), default=repr))
 
-    def due(self, now: float) -> bool:
-        """Is the last flush FLUSH_SECONDS ago?"""
-        return now - self._last_flush >= FLUSH_SECONDS
-
     def flush(self, force: bool = False) -> None:
         """Append all queued lines. A full disk costs events, which are counted, and nothing else."""
         lines, self._lines = self._lines, []
-        self._last_flush = time.perf_counter()
         if not (lines or force):
             return
         if not self._greeted:

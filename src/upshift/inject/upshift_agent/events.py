@@ -10,7 +10,16 @@ Shared by both sides, so stdlib only and Python 3.8 syntax. Times are seconds; `
     steps    rows: groups of optimizer steps since the last such event, see STEP_FIELDS
     gpu      index, phases: the same from CUDA events, later               only on CUDA
     samples  counts of sampled stacks since the last such event
-    cost     the agent's own time so far, seconds
+    modules  rows: see MODULE_FIELDS; micro_steps, backwards, forward, backward, recomputed: sums so far
+    loader   an iterator of a DataLoader was made: how the loader is set up, seconds it took
+    fetched  batches, samples, getting, cpu, queued, collate: batches made since the last such event, seconds
+    facts    threads, matmul_precision
+    compiled graphs, breaks, seconds, steps, reasons: what torch.compile has done so far
+    syncs    rows of name, line, calls, seconds: reads of GPU results by the host, so far
+    experiments_begin  step: the first that is no measurement any more
+    experiment         name, result, error: see experiments/
+    experiments_end
+    cost     the agent's own work so far: marks made, seconds spent sending and sampling
     too_old  version, oldest                                            this torch cannot be watched
     probe_failed  probe, error                                          training went on without it
     end      why                                                        the process is leaving
@@ -57,6 +66,18 @@ MICRO_FIELDS = (
     "fetches",  # batches it delivered
     "tokens",  # integer ids that reached the model, None if there were none
     "padded",  # how many of them were padding, None if not measured
-    "length",  # longest sequence, None without ids
+    "length",  # of the sequences as padded, None without ids
+    "longest",  # without its padding, None if not measured
     "inside",  # True if the backward ran inside optimizer.step (a closure)
+)
+MODULE_FIELDS = (
+    "name",  # class of the model called from outside, then the path inside it
+    "kind",  # class
+    "where",  # file:line of a forward that the user wrote, or None
+    "parameters",
+    "calls",  # in the micro-steps looked at closely
+    "forward",  # seconds, with the modules inside
+    "own",  # seconds, without them
+    "backward",  # seconds, without them; None where it cannot be had
+    "frozen",  # for modules without trainable parameters: "constant", or why the output is not
 )

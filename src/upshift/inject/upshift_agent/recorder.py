@@ -1,42 +1,38 @@
-"""What happened when, in the one thread that trains: phases, micro-steps, optimizer steps.
+"""What the probes tell, in the one thread that trains: marks on a tape, and the few flags they need at once.
 
-Probes call `enter`/`leave` around what they wrap; time is accounted *exclusively*, so a backward inside an
-optimizer's closure, or a step inside a backward hook, is subtracted from what surrounds it. Time in no region
-is a gap, and a gap is named by what ends it: between two calls of the model it is forward glue, between
-forward and backward it is the loss, anything else is "other".
-
-Everything here runs inside the user's step: plain lists and floats, no torch, one event per optimizer step.
+Everything here runs inside the user's step, where Python is cold and each line costs: so a probe only puts a kind
+and a time on the tape. Twice a second the tape is played (books.py) and what it says is sent.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import threading
+from threading import get_ident
 from time import perf_counter
 
-from .emitter import Emitter
-from .events import (
-    BACKWARD,
-    CHECKPOINT,
-    DATA,
-    EVAL_WINDOW,
-    FORWARD,
-    LOGGING,
-    LOSS,
-    NO_WINDOW,
-    NOGRAD_WINDOW,
-    OPTIMIZER,
-    OTHER,
-    PHASES,
+from .books import (
+    BACKWARD_BEGINS,
+    BACKWARD_ENDS,
+    CLOSE_WINDOW,
+    GRAD_FORWARD,
+    LEAVE,
+    LEAVE_AS,
+    OPEN_WINDOW,
+    PHASE_OF,
+    STEP,
+    Books,
 )
+from .emitter import FLUSH_SECONDS, Emitter
+from .events import DATA, EVAL_WINDOW, FORWARD, NO_WINDOW, NOGRAD_WINDOW
 
-_ZEROS = [0.0] * len(PHASES)
-# Saving and logging during an evaluation keep their own names.
-_KEPT_IN_WINDOWS = (CHECKPOINT, LOGGING)
 # Regions that can only belong to what comes after a manual update of the parameters.
-_NEXT_MICRO_STEP = (DATA, FORWARD, BACKWARD)
+_NEXT_MICRO_STEP = (DATA, FORWARD, GRAD_FORWARD, BACKWARD_BEGINS)
 
+
+_NEVER = float("inf")
+_MODULES_BUDGET = 0.0002
+"""Share of run time for writing out the table of modules."""
 
 # How people name the function that a forward without gradients serves, when they forget to call eval().
 _EVALUATION = re.compile(r"eval|valid|test|estimate|metric|accura|generat", re.IGNORECASE)
@@ -57,6 +53,51 @@ def _called_from_evaluation() -> bool:
 class Recorder:
     """State of one training process. Dormant until its first backward or optimizer step."""
 
+    # Slots lie side by side in memory: read in every step, mostly from cold caches.
+    __slots__ = (
+        "_counted_inside",
+        "_look_in_gap",
+        "_modules_at",
+        "_modules_sent",
+        "_retained",
+        "_window_calls",
+        "_window_evaluates",
+        "_window_fetches",
+        "any_call",
+        "at_step",
+        "backward_depth",
+        "backwards",
+        "books",
+        "calls_since_backward",
+        "capture",
+        "closed",
+        "detail",
+        "detail_at",
+        "detail_due",
+        "device",
+        "emitter",
+        "feed",
+        "fetches",
+        "gpu",
+        "loaded",
+        "mark",
+        "marks",
+        "on_active",
+        "on_backward",
+        "on_gap",
+        "on_send",
+        "optimizer_steps",
+        "pending_micro",
+        "sampler",
+        "send_at",
+        "sending_seconds",
+        "since",
+        "step_depth",
+        "tape",
+        "thread",
+        "window",
+    )
+
     def __init__(self, emitter: Emitter) -> None:
         self.emitter = emitter
         self.on_active: list = []
@@ -64,41 +105,42 @@ class Recorder:
         """Called with the tensors of each outermost backward, before it runs."""
         self.on_gap: list = []
         """Called when the first new work begins after a backward."""
+        self.on_send: list = []
+        """Called before events are sent."""
+        self.feed = None
+        """An experiment with the DataLoader's batches (experiments.replay), or None."""
+        self.capture = None
+        """An experiment that keeps the model's inputs (experiments.calls), or None."""
+        self.at_step = None
+        """Called at the end of each optimizer step while experiments run."""
         self.gpu = None
         """CUDA timing (probes.cuda.GpuClock) or None."""
+        self.detail = None
+        """The close look at modules (probes.detail.Detail)."""
+        self.tape: list = []
+        self.mark = self.tape.append
         self._reset()
 
     def _reset(self) -> None:
-        self.active = False
+        self.tape.clear()
+        self.books = Books(0.0)
         self.sampler = None
         self.since = 0.0
         self.thread = 0
+        """The thread that trains; 0 while dormant, which no thread is."""
         self.closed = True
         """Read on every module call: True where a call is not the model's outermost (or we are dormant)."""
-        self.stack: list[int] = []
-        self.last = 0.0
-        self.acc = list(_ZEROS)
-        self.transitions = 0
-        self.heavy_seconds = 0.0
-        """The agent's own measured time: batch inspection and event writing."""
-        self.gap_samples: list = []
-        """Stacks sampled where the phase is not known yet."""
-        self.undecided = False
-        """The current region gets its phase when it is left."""
-        self.samples: dict = {}
+        self.marks = 0
+        self.sending_seconds = 0.0
+        self.send_at = 0.0
         self.window = NO_WINDOW
-        self._window_start: list[float] = []
         self._window_calls = 0
         self._window_evaluates = False
         self._window_fetches: list = []
-        self._nograd = list(_ZEROS)
-        self._nograd_evaluates = False
-        self._eval = 0.0
         self.calls_since_backward = 0
         """Calls of the model with gradients since the last backward; 0 again after each backward."""
         self.any_call = False
         self.device = None
-        self.micro: list = []
         self.pending_micro: dict = {}
         self.loaded = None
         self.fetches = 0
@@ -108,21 +150,26 @@ class Recorder:
         self.step_depth = 0
         self.optimizer_steps = 0
         self.backwards = 0
-        self.after_backward = False
-        self._group: list = []
-        self._boundary = None
-        self._step_index = 0
-        self._unsent: list = []
+        self._look_in_gap = False
+        self._modules_sent = 0
+        self._modules_at = 0.0
+        self.detail_due = False
+        """The present micro-step is to be looked at closely."""
+        self.detail_at = _NEVER if self.detail is None else 0.0
+        """When the next one is."""
+        if self.detail is not None:
+            self.detail.reset()
 
     # ---- life cycle -------------------------------------------------------------------------------------
 
     def activate(self) -> None:
         """First sign of training in this process: this thread is the one to watch from now on."""
-        if self.active:
+        if self.thread:
             return
-        self.active = True
-        self.thread = threading.get_ident()
-        self.last = self.since = perf_counter()
+        self.since = perf_counter()
+        self.send_at = self.since + FLUSH_SECONDS
+        self.books = Books(self.since)
+        self.thread = get_ident()
         self.closed = False
         for callback in self.on_active:
             callback()
@@ -147,110 +194,71 @@ class Recorder:
 
         return guarded
 
-    def mine(self) -> bool:
-        """Is the calling thread the training thread?"""
-        return self.active and threading.get_ident() == self.thread
-
     # ---- phases -----------------------------------------------------------------------------------------
 
-    def enter(self, phase: int) -> None:
+    def enter(self, kind: int, payload: tuple = ()) -> None:
         """Begin a region; the surrounding region or gap is paused."""
-        now = perf_counter()
-        stack = self.stack
-        if stack:
-            self.acc[stack[-1]] += now - self.last
-        else:
-            self._close_gap(now - self.last, phase)
-        stack.append(phase)
-        self.last = now
-        self.transitions += 1
-        if self.gpu is not None:
-            self.gpu.mark(phase)
-
-    def leave(self, phase: int | None = None) -> None:
-        """End the current region, counting its last stretch as `phase` if that is only known now."""
-        now = perf_counter()
-        stack = self.stack
-        if stack:
-            begun = stack.pop()
-            phase = begun if phase is None else phase
-            self.acc[phase] += now - self.last
-            if self.undecided:
-                self.undecided = False
-                self._name_samples(phase)
-        self.last = now
-        if self.gpu is not None:
-            self.gpu.mark(stack[-1] if stack else OTHER)
-
-    def _close_gap(self, seconds: float, ending: int) -> None:
-        """Name the gap that `ending` ends, and the stacks sampled in it."""
-        if self.calls_since_backward and ending == BACKWARD:
-            phase = LOSS
-        elif self.calls_since_backward and ending == FORWARD:
-            phase = FORWARD
-        else:
-            phase = OTHER
-        self.acc[phase] += seconds
-        if self.gap_samples:
-            self._name_samples(phase)
-        if self.after_backward and ending in _NEXT_MICRO_STEP:
-            self.after_backward = False
+        if self._look_in_gap and kind in _NEXT_MICRO_STEP:
+            self._look_in_gap = False
             for callback in self.on_gap:
                 callback()
-        if self._boundary is not None and ending != OPTIMIZER:
-            self._emit_step()
+        now = perf_counter()
+        self.mark((kind, now, *payload) if payload else (kind, now))
+        if self.gpu is not None:
+            self.gpu.enter(PHASE_OF.get(kind, kind), now)
+        if now >= self.send_at:
+            self.send()
 
-    def _name_samples(self, phase: int) -> None:
-        taken, self.gap_samples = self.gap_samples, []
-        for key in taken:
-            key = (phase, *key)
-            self.samples[key] = self.samples.get(key, 0) + 1
+    def leave(self) -> None:
+        """End the current region."""
+        self.mark((LEAVE, perf_counter()))
+        if self.gpu is not None:
+            self.gpu.leave(perf_counter())
+
+    def leave_as(self, phase: int) -> None:
+        """End the current region, whose phase is only known now."""
+        self.mark((LEAVE_AS, perf_counter(), phase))
+        if self.gpu is not None:
+            self.gpu.leave(perf_counter())
 
     # ---- windows: forwards that train nothing -----------------------------------------------------------
 
     def open_window(self, kind: int) -> None:
         """Remember where the books stand; what is added from here on may be evaluation."""
         if self.window == NO_WINDOW:
-            self._settle()
             self.window = kind
-            self._window_start = list(self.acc)
             self._window_calls = 0
             self._window_evaluates = kind == NOGRAD_WINDOW and _called_from_evaluation()
+            self.mark((OPEN_WINDOW, perf_counter()))
 
     def close_window(self) -> None:
-        """Move what was added since `open_window` out of the training phases, if a forward ran in it."""
+        """What was done since `open_window` was no training, if a forward ran in it."""
         kind, self.window = self.window, NO_WINDOW
+        if kind == NO_WINDOW:
+            return
         # The last batch fetched in a window is the one the training goes on with.
         fetched, self._window_fetches = self._window_fetches[-1:], []
         for samples in fetched:
             self.batch_loaded(samples)
-        if kind == NO_WINDOW or not self._window_calls:
-            return
-        self._settle()
+        if not self._window_calls:
+            kind = NO_WINDOW
         if kind == EVAL_WINDOW:
             self.calls_since_backward = 0
             self.pending_micro = {}
-        for phase, before in enumerate(self._window_start):
-            added = self.acc[phase] - before
-            if phase in _KEPT_IN_WINDOWS or not added:
-                continue
-            self.acc[phase] = before
-            if kind == EVAL_WINDOW:
-                self._eval += added
-            else:
-                self._nograd[phase] += added
-                self._nograd_evaluates |= self._window_evaluates
-
-    def _settle(self) -> None:
-        """Account for the time up to now without changing the region."""
-        now = perf_counter()
-        self.acc[self.stack[-1] if self.stack else OTHER] += now - self.last
-        self.last = now
+        self.mark((CLOSE_WINDOW, perf_counter(), kind, self._window_evaluates))
 
     # ---- what the probes saw ----------------------------------------------------------------------------
 
-    def model_called(self, grad: bool, training: bool) -> None:
+    def model_begins(self, grad: bool, training: bool) -> None:
         """The model's outermost call begins."""
+        self.enter(GRAD_FORWARD if grad else FORWARD)
+        if self.window or not grad:
+            self._model_called_in_window(grad, training)
+        if grad:  # counted in an evaluation too: a backward may still show that it was training
+            self.calls_since_backward += 1
+            self.any_call = True
+
+    def _model_called_in_window(self, grad: bool, training: bool) -> None:
         if self.window == EVAL_WINDOW and not training:
             self._window_calls += 1
         elif not grad:
@@ -260,13 +268,10 @@ class Recorder:
             self._window_evaluates |= not training
         else:
             self.close_window()
-        if grad:  # counted in an evaluation too: a backward may still show that it was training
-            self.calls_since_backward += 1
-            self.any_call = True
 
     def batch_loaded(self, samples: int | None) -> None:
         """A DataLoader handed a batch to the training thread."""
-        if self.window != NO_WINDOW and self._window_calls:
+        if self.window and self._window_calls:
             self._window_evaluates = True  # validation data: no batch of the training
             self._window_fetches.append(samples)
             return
@@ -276,116 +281,118 @@ class Recorder:
 
     def backward_begins(self, retain: bool) -> None:
         """An outermost backward. It closes a micro-step if it follows a new forward."""
-        if self.window == EVAL_WINDOW and self.calls_since_backward:
-            self.window = NO_WINDOW  # a model trained in eval mode: that was no evaluation
-        self.close_window()
+        if self.window:
+            if self.window == EVAL_WINDOW and self.calls_since_backward:
+                self._window_calls = 0  # a model trained in eval mode: that was no evaluation
+            self.close_window()
         self.backwards += 1
         inside = self.step_depth > 0
-        repeated = self._retained and not self.calls_since_backward
-        new_forward = self.calls_since_backward > 0 or not self.any_call
-        if new_forward and not repeated and not (inside and self._counted_inside):
-            seen = self.pending_micro
-            self.micro.append(
-                (
-                    seen.get("batch"),
-                    seen.get("total"),
-                    seen.get("calls", 0),
-                    self.loaded,
-                    self.fetches,
-                    seen.get("tokens"),
-                    seen.get("padded"),
-                    seen.get("length"),
-                    inside,
-                )
-            )
+        calls = self.calls_since_backward
+        micro: tuple = ()
+        # Not a second backward through a graph that was kept, nor a closure evaluated again.
+        if (calls or not (self.any_call or self._retained)) and not (inside and self._counted_inside):
+            micro = (self.pending_micro, self.loaded, self.fetches, inside)
             self._counted_inside = inside
             self.loaded = None
             self.fetches = 0
         self.pending_micro = {}
         self.calls_since_backward = 0
         self._retained = retain
+        self.enter(BACKWARD_BEGINS, micro)
 
     def backward_ended(self) -> None:
         """The outermost backward returned."""
-        self.after_backward = True
-        if self._boundary is not None:  # steps taken inside the backward: the group ends with it
-            self._set_boundary()
+        now = perf_counter()
+        self.mark((BACKWARD_ENDS, now))
+        if now >= self.detail_at:
+            self.detail.backward_ended(now)
+        if self.gpu is not None:
+            self.gpu.leave(perf_counter())
+        if self.on_gap:
+            self._look_in_gap = True
 
-    def step_ended(self, optimizer: object, *, skipped: bool = False) -> None:
-        """An optimizer's outermost step returned (or was skipped by a GradScaler)."""
+    def step_ended(self, optimizer: object, skipped: bool = False, leaves: bool = False) -> None:
+        """An optimizer's outermost step returned (or was skipped by a GradScaler); `leaves` its region too."""
+        if self.window:
+            self.close_window()
         self.optimizer_steps += 1
-        if self._boundary is not None and any(optimizer == name for name, _ in self._group):
-            self._emit_step()  # the same optimizer again: another step, whatever lay between
-        self._group.append((optimizer, skipped))
         self._counted_inside = False
-        self._set_boundary()
+        self.mark((STEP, perf_counter(), optimizer, skipped, leaves))
+        if leaves and self.gpu is not None:
+            self.gpu.leave(perf_counter())
         if self.optimizer_steps == 2 and self.any_call and optimizer != "manual":
             # An optimizer and a model: the probes for loops without them have nothing to find.
             self.on_backward.clear()
             self.on_gap.clear()
 
-    def _set_boundary(self) -> None:
-        self.close_window()
-        self._settle()
-        self._boundary = (self.last, list(self.acc))
+    # ---- out of the process -----------------------------------------------------------------------------
 
-    def _emit_step(self) -> None:
-        """Put the open group by. Called when the next region begins, so that steps in a row are one group."""
+    def send(self) -> None:
+        """Play the tape and write out what it says: in a batch, for one by one each step pays for cold caches."""
         begun = perf_counter()
-        end, acc = self._boundary
-        self._boundary = None
+        marks = self.tape[:]
+        del self.tape[: len(marks)]  # the sampler may have added one meanwhile
+        self.marks += len(marks)
+        books = self.books
+        books.play(marks, self.device)
         if self.gpu is not None:
-            self.gpu.cut()
-        self._unsent.append(
-            (
-                self._step_index,
-                end,
-                acc,
-                self._nograd if any(self._nograd) else None,
-                self._nograd_evaluates,
-                self._eval,
-                [name for name, _ in self._group],
-                self.micro,
-                any(skipped for _, skipped in self._group),
-                self.device,
-            )
-        )
-        self._step_index += 1
-        self._group = []
-        self.micro = []
-        self._nograd = list(_ZEROS)
-        self._nograd_evaluates = False
-        self._eval = 0.0
-        # What came after the boundary belongs to the next step.
-        self.acc = [now - then for now, then in zip(self.acc, acc)]
-        if self.window != NO_WINDOW:
-            self._window_start = [now - then for now, then in zip(self._window_start, acc)]
-        if self.emitter.due(begun):
-            self._send_books()
-        self.heavy_seconds += perf_counter() - begun
+            self.gpu.settle([(row[0], row[1]) for row in books.rows])
+        self._emit_books()
+        for callback in self.on_send:
+            callback()
+        self.emitter.flush()
+        now = perf_counter()
+        self.sending_seconds += now - begun
+        self.send_at = now + FLUSH_SECONDS
+        books.charge(now - begun)
 
-    def _send_books(self) -> None:
-        """Write out what was put by: in a batch, for written one by one each step pays for cold caches."""
-        unsent, self._unsent = self._unsent, []
-        if unsent:
-            self.emitter.emit("steps", rows=unsent)
-        if self.samples:
-            taken, self.samples = self.samples, {}
+    def _emit_books(self) -> None:
+        self._emit_modules()
+        books = self.books
+        rows, books.rows = books.rows, []
+        if rows:
+            self.emitter.emit("steps", rows=rows)
+        if books.samples:
+            taken, books.samples = books.samples, {}
             self.emitter.emit("samples", counts=[[*key, n] for key, n in taken.items()])
         self.emitter.emit(
             "cost",
-            transitions=self.transitions,
-            heavy=self.heavy_seconds,
+            marks=self.marks,
+            sending=self.sending_seconds,
             sampler=self.sampler.cpu_seconds if self.sampler is not None else 0.0,
             elapsed=perf_counter() - self.since,
         )
-        self.emitter.flush()
+
+    def _emit_modules(self) -> None:
+        """The table of modules so far; a long one seldom."""
+        if self.detail is None:
+            return
+        now = perf_counter()
+        self.detail.settle()
+        times = self.detail.times
+        if times.micro_steps == self._modules_sent or now < self._modules_at:
+            return
+        self._modules_sent = times.micro_steps
+        rows = [row for row in times.table if row[4]]
+        self.emitter.emit(
+            "modules",
+            rows=rows,
+            micro_steps=times.micro_steps,
+            forward=times.forward,
+            backwards=times.backwards,
+            distributed=times.distributed,
+            synchronised=times.synchronised,
+            backward=times.backward,
+            recomputed=times.recomputed,
+        )
+        took = perf_counter() - now
+        self._modules_at = now + max(2.0, took / _MODULES_BUDGET)
 
     def finish(self, why: str) -> None:
         """The process is leaving: send what is there."""
-        if self.active:
-            if self._boundary is not None:
-                self._emit_step()
-            self._send_books()
+        if self.thread:
+            self.send()
+            self.books.finish()
+            self._emit_books()
         self.emitter.emit("end", why=why)
         self.emitter.flush()

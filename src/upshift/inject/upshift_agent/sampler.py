@@ -12,9 +12,10 @@ import sys
 import threading
 import time
 
+from .books import SAMPLE
 from .recorder import Recorder
 
-INTERVAL_SECONDS = 0.2
+INTERVAL_SECONDS = 0.3
 # Short runs want samples soon; long ones have time, and pay less.
 _EAGER_SECONDS = 0.04
 _EAGER_TICKS = 75
@@ -49,7 +50,7 @@ def installed(filename: str) -> bool:
 
 
 class Sampler(threading.Thread):
-    """Counts where the training thread is, by phase."""
+    """Puts on the tape where the training thread is."""
 
     def __init__(self, recorder: Recorder, keeper_pid: int) -> None:
         super().__init__(name="upshift-sampler", daemon=True)
@@ -64,7 +65,7 @@ class Sampler(threading.Thread):
         pid = os.getpid()
         usual = sys.getswitchinterval()
         sharp = False
-        while recorder.active and os.getpid() == pid:
+        while recorder.thread and os.getpid() == pid:
             # The interpreter lock is ours 5 ms after we ask, or at the next call that drops it: samples would
             # pile up on torch calls. With no third thread to disturb, ask for it sooner.
             if sharp != (threading.active_count() <= 2):
@@ -82,9 +83,6 @@ class Sampler(threading.Thread):
 
     def _count(self, frame) -> None:
         recorder = self.recorder
-        stack = recorder.stack
-        phase = stack[-1] if stack else None
-        window = recorder.window
         waits = False
         place = frame
         depth = 0
@@ -101,12 +99,8 @@ class Sampler(threading.Thread):
         named = place
         while named.f_code.co_name in _NAMELESS and named.f_back is not None:
             named = named.f_back
-        key = (place.f_code.co_filename, place.f_lineno, named.f_code.co_name, waits, window)
-        if phase is None or recorder.undecided:
-            recorder.gap_samples.append(key)
-        else:
-            full = (phase, *key)
-            recorder.samples[full] = recorder.samples.get(full, 0) + 1
+        key = (place.f_code.co_filename, place.f_lineno, named.f_code.co_name, waits, recorder.window)
+        recorder.mark((SAMPLE, 0.0, key))
 
     def _stop_if_abandoned(self) -> None:
         """upshift and its keeper are gone (killed): a probe must not live on without them."""

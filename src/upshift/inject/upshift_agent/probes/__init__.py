@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import backward, cuda, loader, manual, modules, optimizer, timed
+from . import backward, cuda, facts, fetch, loader, manual, modules, optimizer, sync, timed
 
 
 def install(torch, recorder) -> None:
     """Install every probe; one that cannot be installed is reported and the rest go on."""
-    for probe in (optimizer, backward, modules, loader, manual, timed, cuda):
+    for probe in (optimizer, backward, modules, loader, fetch, manual, timed, cuda, sync, facts):
         try:
             probe.install(torch, recorder)
         except Exception as error:

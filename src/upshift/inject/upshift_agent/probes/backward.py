@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from threading import get_ident
 
 from ..events import BACKWARD
 from .wrap import compiling_check, wrap_method
@@ -17,24 +18,26 @@ def install(torch, recorder) -> None:
     def backward(*args, **kwargs):
         if is_compiling():
             return original(*args, **kwargs)
-        if not recorder.active:
+        if recorder.backward_depth or get_ident() != recorder.thread:
+            if recorder.thread:
+                return original(*args, **kwargs)
             recorder.activate()
-        if recorder.backward_depth or not recorder.mine():
-            return original(*args, **kwargs)
         # (tensors, grad_tensors, retain_graph, create_graph, ...): Tensor.backward passes by position
         retain = kwargs.get("retain_graph", args[2] if len(args) > 2 else None)
-        for callback in recorder.on_backward:
-            callback(args[0] if args else kwargs.get("tensors"))
-        recorder.enter(BACKWARD)
+        if recorder.on_backward:
+            for callback in recorder.on_backward:
+                callback(args[0] if args else kwargs.get("tensors"))
         recorder.backward_begins(bool(retain))
         recorder.backward_depth = 1
-        recorder.closed = True  # modules called in here are recomputation
+        if recorder.detail_due:
+            recorder.detail.backward_begins()
+        else:
+            recorder.closed = True  # modules called in here are recomputation
         try:
             return original(*args, **kwargs)
         finally:
             recorder.backward_depth = 0
             recorder.closed = False
-            recorder.leave()
             recorder.backward_ended()
 
     torch.autograd.backward = backward

@@ -25,6 +25,9 @@ class BatchReader:
         self._params: dict = {}
         self._dims: dict = {}
         self._known: dict = {}
+        self._last_key: tuple = ()
+        self._last_shape = None
+        self._last: dict = {}
         self._pad_seconds = 0.0
         self._pad_reads = 0
 
@@ -32,12 +35,20 @@ class BatchReader:
         """Note one call. Returns a hook handle to remove after the call, or None."""
         key = id(module)
         seen = self.recorder.pending_micro
-        if seen.get("module") == key:  # the same model again before the backward: count, look no closer
+        if seen and seen["module"] == key:  # the same model again before the backward: count, look no closer
+            if seen["calls"] == 1:
+                seen = self.recorder.pending_micro = dict(seen)
             seen["calls"] += 1
             size = self._again(args, kwargs, seen)
             if size is not None and seen["total"] is not None:
                 seen["total"] += size
             return None
+        loaded = self.recorder.loaded
+        if not seen and self._last_key == (key, loaded) and not kwargs and len(args) == 1:
+            tensor = args[0]
+            if isinstance(tensor, self.torch.Tensor) and tensor.shape == self._last_shape:
+                self.recorder.pending_micro = self._last  # what most loops do, most of the time
+                return None
         params = self._params.get(key)
         if params is None:
             params = self._params[key] = sum(p.numel() for p in module.parameters())
@@ -57,13 +68,29 @@ class BatchReader:
                 if len(self._known) > 1000:
                     self._known.clear()
                 self._known[shapes] = known
-        entry = dict(known)
-        if entry.get("tokens") is not None:
-            entry["padded"] = self._padding(args, kwargs, entry["dim"])
-        for name in ("tokens", "padded", "length"):  # an embedding called alone saw the ids, the model not
-            if entry.get(name) is None:
-                entry[name] = seen.get(name)
-        self.recorder.pending_micro = entry
+        padding = self._padding(args, kwargs, known["dim"]) if "tokens" in known else None
+        if seen or padding is not None:
+            padded, longest = padding or (None, None)
+            known = {**known, "padded": padded, "longest": longest}
+            for name in (
+                "tokens",
+                "padded",
+                "length",
+                "longest",
+            ):  # an embedding called alone saw the ids, the model not
+                if known.get(name) is None:
+                    known[name] = seen.get(name)
+        elif (
+            hook is None
+            and len(args) == 1
+            and not kwargs
+            and isinstance(args[0], self.torch.Tensor)
+            and "tokens" not in known
+        ):
+            self._last_key, self._last_shape, self._last = (key, loaded), args[0].shape, known
+        self.recorder.pending_micro = (
+            known  # shared with the next batch of these shapes: copied before a change
+        )
         return hook
 
     def _shapes(self, values):
@@ -130,7 +157,7 @@ class BatchReader:
                 self._dims[id(module)] = 1
                 seen = self.recorder.pending_micro
                 if seen.get("module") == id(module):
-                    seen.update(dim=1, batch=first[1], total=first[1])
+                    self.recorder.pending_micro = {**seen, "dim": 1, "batch": first[1], "total": first[1]}
 
         return inner.register_forward_pre_hook(look)
 
@@ -158,7 +185,7 @@ class BatchReader:
         return ids, mask
 
     def _padding(self, args, kwargs, dim):
-        """How many of the ids are padding, when the budget allows a look at values; else None."""
+        """(ids that are padding, the longest row without), when the budget allows a look at values; else None."""
         elapsed = perf_counter() - self.recorder.since
         if self._pad_reads >= _PADDING_READS and self._pad_seconds > _PADDING_BUDGET * elapsed:
             return None
@@ -168,26 +195,29 @@ class BatchReader:
             return None  # reading values would synchronise
         with self.torch.no_grad():
             if mask is not None and mask.shape == ids[0].shape:
-                padded = int(mask.numel() - mask.sum())
-                padded += sum(_trailing(t, dim) for t in ids[1:])
+                rows = (mask.t() if dim == 1 else mask) != 0
+                found = [(int(rows.numel() - rows.sum()), int(rows.sum(1).max()))]
+                found += [_trailing(t, dim) for t in ids[1:]]
             else:
-                padded = sum(_trailing(t, dim) for t in ids)
+                found = [_trailing(t, dim) for t in ids]
         self._pad_reads += 1
         self._pad_seconds += thread_time() - begun
-        return padded
+        return sum(padded for padded, _ in found), max(longest for _, longest in found)
 
 
-def _trailing(ids, dim: int) -> int:
-    """How many ids are padding: one value repeated at the ends of rows, the same in every padded row."""
+def _trailing(ids, dim: int) -> tuple:
+    """(how many ids are padding, the longest row without): one value repeated at the ends of the padded rows."""
     rows = ids.t() if dim == 1 else ids
-    if rows.shape[0] < 2 or rows.shape[1] < 2:
-        return 0
+    length = rows.shape[1]
+    if rows.shape[0] < 2 or length < 2:
+        return 0, length
     last = rows[:, -1]
     repeated = last[last == rows[:, -2]]
     if not len(repeated):
-        return 0
+        return 0, length
     value = repeated.mode().values
-    return int((rows != value).flip(1).cumsum(1).eq(0).sum())
+    trailing = (rows != value).flip(1).cumsum(1).eq(0).sum(1)
+    return int(trailing.sum()), length - int(trailing.min())
 
 
 def _tensors(tensor_class, args, kwargs):

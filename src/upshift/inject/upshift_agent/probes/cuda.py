@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..events import H2D, PHASES
+from ..events import H2D, OTHER, PHASES
 from .wrap import timed_function
 
 _MOST_PENDING = 20000
@@ -36,7 +36,8 @@ def _copying(torch, recorder, original):
     timed = timed_function(torch, recorder, original, H2D)
 
     def method(self, *args, **kwargs):
-        if recorder.active and not recorder.stack and self.device.type == "cpu":
+        clock = recorder.gpu
+        if clock is not None and not clock.inside() and self.device.type == "cpu":
             return timed(self, *args, **kwargs)
         return original(self, *args, **kwargs)
 
@@ -53,36 +54,64 @@ class GpuClock:
         self._send = send
         self._pool: list = []
         self._pending: deque = deque()
-        self._phase = 0
-        self._step = 0
-        self._sums: dict = {}
-        self._incomplete: set = set()
+        self._stack: list = []
+        self._ends: deque = deque()
+        self._sums = [0.0] * len(PHASES)
+        self._flooded: list = []
 
-    def mark(self, phase: int) -> None:
-        """The stream's work from here on belongs to `phase`."""
+    def enter(self, phase: int, now: float) -> None:
+        """A region begins on the host at `now`: what is queued from here on is its work."""
+        self._stack.append(phase)
+        self._mark(phase, now)
+
+    def leave(self, now: float) -> None:
+        """The current region ends."""
+        if self._stack:
+            self._stack.pop()
+        self._mark(self._stack[-1] if self._stack else OTHER, now)
+
+    def inside(self) -> bool:
+        """Is a region open?"""
+        return bool(self._stack)
+
+    def _mark(self, phase: int, now: float) -> None:
         if len(self._pending) >= _MOST_PENDING:
-            self._incomplete.add(self._step)  # dropped, and said so: an incomplete step is not sent
+            self._flooded.append(now)  # dropped, and said so: an incomplete step is not sent
             return
         event = self._pool.pop() if self._pool else self._new_event()
         event.record()
-        self._pending.append((event, phase, self._step))
+        self._pending.append((event, phase, now))
 
-    def cut(self) -> None:
-        """A step ends here. Finished steps are sent by `drain`, a little later."""
-        self._step += 1
-        self.drain()
+    def event(self):
+        """An event for somebody else, recorded now."""
+        event = self._new_event()
+        event.record()
+        return event
 
-    def drain(self) -> None:
+    def seconds(self, marks: list) -> list:
+        """Marks whose times are events, as seconds since the first."""
+        first = marks[0][1]
+        return [(kind, first.elapsed_time(event) / 1000.0, index) for kind, event, index in marks]
+
+    def settle(self, ends: list) -> None:
+        """Steps as (index, host time of their end), and a look at what the GPU has done since."""
+        self._ends.extend(ends)
+        self._drain()
+
+    def _drain(self) -> None:
         """Read the marks the GPU has passed, oldest first; stop at the first it has not."""
         pending = self._pending
         while len(pending) >= 2 and pending[1][0].query():
-            event, phase, step = pending.popleft()
-            sums = self._sums.setdefault(step, [0.0] * len(PHASES))
-            sums[phase] += event.elapsed_time(pending[0][0]) / 1000.0
+            event, phase, now = pending.popleft()
+            while self._ends and now >= self._ends[0][1]:
+                self._finish(*self._ends.popleft())
+            self._sums[phase] += event.elapsed_time(pending[0][0]) / 1000.0
             self._pool.append(event)
-            if pending[0][2] > step:
-                phases = self._sums.pop(step)
-                if step in self._incomplete:
-                    self._incomplete.discard(step)
-                else:
-                    self._send(step, phases)
+
+    def _finish(self, index: int, end: float) -> None:
+        sums, self._sums = self._sums, [0.0] * len(PHASES)
+        flooded = [at for at in self._flooded if at < end]
+        if flooded:
+            self._flooded = self._flooded[len(flooded) :]
+        else:
+            self._send(index, sums)

@@ -89,6 +89,8 @@ class _Watch:
             self._rhythm.append(self._since)
             self._since = 0
             recorder.step_ended("manual")
+            if recorder.at_step is not None:
+                recorder.at_step(None)
 
     def _moved(self) -> bool:
         on_device = self.leaves[0].device.type != "cpu"

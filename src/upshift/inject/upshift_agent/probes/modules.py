@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from threading import get_ident
-from time import perf_counter
 
-from ..events import EVAL_WINDOW, FORWARD, LOSS
+from ..arrival import when_imported
+from ..events import EVAL_WINDOW, LOSS
 from .batch import BatchReader
+from .detail import Detail
 from .wrap import compiling_check
 
 
@@ -28,7 +29,15 @@ def install(torch, recorder) -> None:
     traced.__qualname__ = original.__qualname__
     traced.__doc__ = original.__doc__
     module_class.__call__ = traced
+    when_imported("torch._dynamo.trace_rules", _stay_eager)
     _install_switch(module_class, recorder)
+
+
+def _stay_eager(trace_rules) -> None:
+    """What runs around a compiled model is ours: dynamo is not to look at it."""
+    agent = __name__.rpartition(".probes")[0]
+    for module in ("probes.modules", "probes.detail", "probes.batch", "recorder"):
+        trace_rules.add(agent + "." + module)
 
 
 def _plain_call(torch, recorder, original):
@@ -57,38 +66,42 @@ def _plain_call(torch, recorder, original):
 def _outermost_call(torch, recorder, original):
     is_grad_enabled = torch.is_grad_enabled
     tensor_class = torch.Tensor
+    detail = recorder.detail = Detail(torch, recorder)
     read = recorder.fail_open("batch", BatchReader(torch, recorder).read)
 
     def outermost(module, args, kwargs):
         if get_ident() != recorder.thread:
             return original(module, *args, **kwargs)
+        if detail.on:
+            return detail.call(module, args, kwargs, original)
         grad = is_grad_enabled()
         loss = grad and recorder.calls_since_backward and _may_be_loss(module)
-        # Entered before the call is counted: the gap it ends was still before this forward.
-        recorder.enter(FORWARD)
-        recorder.closed = True
-        recorder.undecided = bool(loss)
+        recorder.model_begins(grad, module.training)
+        closely = recorder.detail_due and recorder.window != EVAL_WINDOW
+        recorder.closed = not closely
         result = None
         try:
-            recorder.model_called(grad, module.training)
-            hook = None
-            if grad and not loss:
-                begun = perf_counter()
-                hook = read(module, args, kwargs)
-                recorder.heavy_seconds += perf_counter() - begun
+            hook = read(module, args, kwargs) if grad and not loss else None
+            if recorder.capture is not None and grad and not loss:
+                recorder.capture(module, args, kwargs)
             try:
-                result = original(module, *args, **kwargs)
+                if closely:
+                    result = detail.outermost(module, args, kwargs, original)
+                else:
+                    result = original(module, *args, **kwargs)
             finally:
                 if hook is not None:
                     hook.remove()
             return result
         finally:
             recorder.closed = False
-            is_loss = loss and (
+            if loss and (
                 "loss" in type(module).__name__.lower()
                 or (isinstance(result, tensor_class) and result.dim() == 0)
-            )
-            recorder.leave(LOSS if is_loss else None)
+            ):
+                recorder.leave_as(LOSS)
+            else:
+                recorder.leave()
 
     return outermost
 
@@ -104,7 +117,7 @@ def _install_switch(module_class, recorder) -> None:
 
     @functools.wraps(original)
     def train(self, mode=True):
-        if inside or not recorder.mine():
+        if inside or get_ident() != recorder.thread:
             return original(self, mode)
         if mode:
             recorder.close_window()

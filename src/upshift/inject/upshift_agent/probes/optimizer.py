@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from threading import get_ident
+from time import perf_counter
+
 from ..events import OPTIMIZER
 from .wrap import compiling_check, wrap_method
 
@@ -9,6 +12,7 @@ from .wrap import compiling_check, wrap_method
 def install(torch, recorder) -> None:
     """Hook every optimizer's step, zero_grad and the scaler around it."""
     is_compiling = compiling_check(torch)
+    mark = recorder.mark
     names: dict = {}
 
     def name_of(optimizer) -> str:
@@ -22,20 +26,24 @@ def install(torch, recorder) -> None:
         # A compiled step traces this hook: it must leave no clock and no counter in the graph.
         if is_compiling():
             return
-        if not recorder.active:
+        if get_ident() != recorder.thread:
+            if recorder.thread:
+                return
             recorder.activate()
-        if recorder.mine():
-            recorder.step_depth += 1
-            if recorder.step_depth == 1:
-                recorder.enter(OPTIMIZER)
+        recorder.step_depth += 1
+        if recorder.step_depth == 1:
+            mark((OPTIMIZER, perf_counter()))
+            if recorder.gpu is not None:
+                recorder.gpu.enter(OPTIMIZER, perf_counter())
 
     def after(optimizer, args, kwargs) -> None:
-        if is_compiling() or not recorder.mine() or not recorder.step_depth:
+        if is_compiling() or get_ident() != recorder.thread or not recorder.step_depth:
             return
         recorder.step_depth -= 1
         if recorder.step_depth == 0:  # subclasses call super().step(): the outermost counts
-            recorder.leave()
-            recorder.step_ended(name_of(optimizer))
+            recorder.step_ended(names.get(id(optimizer)) or name_of(optimizer), False, True)
+            if recorder.at_step is not None:
+                recorder.at_step(optimizer)
 
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,
@@ -54,7 +62,7 @@ def _install_scaler(torch, recorder, name_of) -> None:
     original = scaler_class.step
 
     def step(self, optimizer, *args, **kwargs):
-        if not recorder.mine():
+        if get_ident() != recorder.thread:
             return original(self, optimizer, *args, **kwargs)
         before = recorder.optimizer_steps
         recorder.enter(OPTIMIZER)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import functools
+from threading import get_ident
+from time import perf_counter
+
+from ..books import LEAVE
 
 
 def compiling_check(torch):
@@ -17,18 +21,21 @@ def compiling_check(torch):
 def timed_function(torch, recorder, original, phase: int):
     """`original`, accounted as `phase` when the training thread calls it."""
     is_compiling = compiling_check(torch)
+    mark = recorder.mark
 
     @functools.wraps(original)
     def wrapper(*args, **kwargs):
-        if is_compiling() or not recorder.active or not recorder.mine():
+        if is_compiling() or get_ident() != recorder.thread:
             return original(*args, **kwargs)
-        if recorder.stack and recorder.stack[-1] == phase:  # save_pretrained calls save_file
-            return original(*args, **kwargs)
-        recorder.enter(phase)
+        if recorder.gpu is not None:
+            recorder.gpu.enter(phase, perf_counter())
+        mark((phase, perf_counter()))
         try:
             return original(*args, **kwargs)
         finally:
-            recorder.leave()
+            mark((LEAVE, perf_counter()))
+            if recorder.gpu is not None:
+                recorder.gpu.leave(perf_counter())
 
     return wrapper
 

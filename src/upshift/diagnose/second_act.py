@@ -1,0 +1,97 @@
+"""After the measurement the run goes on for some seconds, for experiments: which, and until when."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import Any
+
+from upshift.eventlog import ProcessLog
+from upshift.inject.upshift_agent.events import DATA, FORWARD
+from upshift.measure.enough import Progress
+from upshift.measure.profile import training
+from upshift.session import Snapshot
+
+SECONDS = 20.0
+"""For all experiments together, and some steps on top; each has its own limit below that."""
+_STEPS = 10
+_PATIENCE = 20.0
+"""How much longer the answers may take to come: a long step has to end first."""
+_WAITS = 0.02
+_MEASURED = ("steady", "steps", "seconds")
+
+
+class SecondAct:
+    """Begins the experiments when there is enough, and ends the launch when they are done."""
+
+    stage = "trying fixes"
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.wanted = wanted
+        self.begun = False
+        self._reason = ""
+        self._began_at = 0.0
+        self._seconds = SECONDS
+
+    def after(self, reason: str | None, snapshot: Snapshot) -> str | None:
+        """`reason` to end, unless the experiments come first."""
+        log = training(snapshot.processes)
+        if (
+            reason not in _MEASURED
+            or not self.wanted
+            or not snapshot.running
+            or snapshot.experiment is None
+            or log is None
+        ):
+            return reason
+        wanted = plan(log)
+        self._seconds = wanted["seconds"]
+        snapshot.experiment(wanted)
+        self.begun = True
+        self._reason = reason
+        self._began_at = time.monotonic()
+        return None
+
+    def __call__(self, snapshot: Snapshot) -> str | None:
+        """The first reason, once the experiments have ended, failed the program or run out of time."""
+        log = training(snapshot.processes)
+        over = log is None or log.experiments_ended or not snapshot.running
+        return self._reason if over or time.monotonic() - self._began_at > self._seconds + _PATIENCE else None
+
+    def progress(self, measuring: Progress) -> Progress:
+        """What to show."""
+        if not self.begun:
+            return measuring
+        passed = time.monotonic() - self._began_at
+        return replace(
+            measuring, stage=self.stage, fraction=min(1.0, passed / self._seconds), left_seconds=None
+        )
+
+
+def plan(log: ProcessLog) -> dict[str, Any]:
+    """What is worth trying on this run, in the order of worth."""
+    steps = log.steps[1:]
+    total = sum(sum(s["phases"]) for s in steps) or 1.0
+    kinds = ["ceiling"]
+    if sum(s["phases"][DATA] for s in steps) / total >= _WAITS and log.loaders:
+        kinds.append("replay")
+    if any(s["phases"][FORWARD] for s in steps):
+        kinds.append("calls")
+    kinds.append("optimizer")
+    if log.loaders:
+        kinds.append("loading")
+    seconds = SECONDS + _STEPS * total / max(1, len(steps))
+    return {"kinds": kinds, "variants": _variants(log), "seconds": seconds}
+
+
+def _variants(log: ProcessLog) -> list[str]:
+    """Ways to make the model's calls, see the agent's experiments/calls.py."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = log.facts["threads"] if log.facts else 1
+    counts = sorted({1, cores // 2, cores} - {0, threads})
+    precisions = ["bfloat16", "no autocast", "float32"]
+    device = log.steps[-1]["device"] if log.steps else "cpu"
+    if device == "cuda":
+        return ["joined", *precisions, "float16"]
+    return ["joined", *precisions, *(f"threads:{n}" for n in counts)]

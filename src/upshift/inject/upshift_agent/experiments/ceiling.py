@@ -1,0 +1,127 @@
+"""How much arithmetic a real step holds, and how fast this machine does arithmetic of that kind."""
+
+from __future__ import annotations
+
+import time
+
+_SIZE = {"cpu": 1024, "cuda": 8192}
+_COPIED_BYTES = {"cpu": 64 << 20, "cuda": 1 << 30}
+_SECONDS = 0.8
+
+
+def run(experiments):
+    """Count one step of the loop, then time matrix products and copies."""
+    torch = experiments.torch
+    if experiments.optimizer is None:
+        device, dtype = experiments.recorder.device or "cpu", torch.get_default_dtype()
+    else:
+        groups = experiments.optimizer.param_groups
+        largest = max((p for group in groups for p in group["params"]), key=lambda p: p.numel())
+        device, dtype = largest.device.type, largest.dtype
+    counter = _counter(torch)
+    eager = _eager(torch)
+    eager.__enter__()
+    counter.__enter__()
+    try:
+        yield
+    finally:
+        counter.__exit__(None, None, None)
+        eager.__exit__(None, None, None)
+    names = {str(dtype).rpartition(".")[2], *counter.dtypes}
+    peaks = {name: _matmul(torch, device, getattr(torch, name)) for name in sorted(names) if "float" in name}
+    return {
+        "flops": counter.flops,
+        "by_dtype": counter.dtypes,
+        "peak": peaks,
+        "bandwidth": _copy(torch, device),
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _eager(torch):
+    """Compiled code hides its operations from a count: this one step runs without."""
+    import contextlib
+    import sys
+
+    if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
+        return torch.compiler.set_stance("force_eager")
+    return contextlib.nullcontext()
+
+
+def _counter(torch):
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
+
+    class Counter(TorchDispatchMode):
+        """Sums the arithmetic of matrix products, convolutions, attention and recurrent layers."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.flops = 0
+            self.dtypes: dict = {}
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            out = func(*args, **kwargs)
+            packet = func._overloadpacket
+            formula = flop_registry.get(packet)
+            if formula is not None:
+                self._add(formula(*args, **kwargs, out_val=out), args)
+            elif "rnn" in packet.__name__:
+                self._add(_recurrent(torch, packet.__name__, args), args)
+            return out
+
+        def _add(self, flops, args) -> None:
+            dtype = next((str(a.dtype).rpartition(".")[2] for a in args if isinstance(a, torch.Tensor)), "")
+            self.flops += flops
+            self.dtypes[dtype] = self.dtypes.get(dtype, 0) + flops
+
+    return Counter()
+
+
+def _recurrent(torch, name: str, args) -> int:
+    """Every weight matrix is applied at every place of the sequence; the backward does it twice more."""
+    tensors = [t for a in args for t in (a if isinstance(a, (list, tuple)) else (a,))]
+    tensors = [t for t in tensors if isinstance(t, torch.Tensor)]
+    if not tensors or tensors[0].dim() != 3:
+        return 0
+    places = tensors[0].shape[0] * tensors[0].shape[1]
+    weights = sum(t.numel() for t in tensors[1:] if t.dim() == 2)
+    return 2 * places * weights * (2 if "backward" in name else 1)
+
+
+def _best(function, work: float, wait) -> float:
+    best = 0.0
+    begun = time.perf_counter()
+    rounds = 0
+    while rounds < 4 or time.perf_counter() - begun < _SECONDS:
+        start = time.perf_counter()
+        function()
+        wait()
+        best = max(best, work / (time.perf_counter() - start))
+        rounds += 1
+    return best
+
+
+def _matmul(torch, device: str, dtype) -> float:
+    """Operations a second of a large matrix product."""
+    size = _SIZE.get(device, 1024)
+    if device == "cpu" and dtype in (torch.bfloat16, torch.float16):
+        size = 256  # emulated on many CPUs
+    a = torch.ones(size, size, device=device, dtype=dtype)
+    b = torch.ones(size, size, device=device, dtype=dtype)
+    with torch.no_grad():
+        return _best(lambda: torch.mm(a, b), 2.0 * size**3, _wait(torch, device))
+
+
+def _copy(torch, device: str) -> float:
+    """Bytes a second, read and written, of a copy too large for the caches."""
+    source = torch.ones(_COPIED_BYTES.get(device, 64 << 20) // 4, device=device)
+    target = torch.empty_like(source)
+    with torch.no_grad():
+        return _best(lambda: target.copy_(source), 2.0 * source.numel() * 4, _wait(torch, device))
+
+
+def _wait(torch, device: str):
+    return torch.cuda.synchronize if device == "cuda" else lambda: None
