@@ -9,7 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from upshift.diagnose.diagnosis import Diagnosis
+from upshift.diagnose.finding import Finding
+from upshift.diagnose.limit import Limit
 from upshift.measure.batch import Batch
+from upshift.measure.modules import Module, Modules
 from upshift.measure.places import Place
 from upshift.measure.profile import AgentCost, Phase, Profile, RunPhases
 from upshift.measure.steady import Interval
@@ -19,6 +23,61 @@ from upshift.report.profile_text import show
 from upshift.resources import Resources
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def _module(name: str, *, kind: str = "", inside: tuple[Module, ...] = (), **times: float) -> Module:
+    kind = kind or name.rpartition(".")[2].title()
+    return Module(name=name, kind=kind, where=None, parameters=1000, frozen=None, inside=inside, **times)
+
+
+DIAGNOSIS = Diagnosis(
+    findings=(
+        Finding(
+            kind="micro_batch",
+            title="micro-batch of 1 is too small",
+            evidence=(
+                "16 micro-batches one by one 1.1 s, in one call 210 ms",
+                "60 ms of every call is there whatever its size",
+            ),
+            saves=0.71,
+            bound=0.78,
+            measured=True,
+            fix="training.batch_size in c.yaml 1 → 16, training.grad_accum in c.yaml 16 → 1: "
+            "the same 16 samples a step",
+            where="training.batch_size in c.yaml",
+        ),
+        Finding(
+            kind="many_calls",
+            title="Summariser.decoder runs step by step: 100 calls a micro-step",
+            evidence=("52 % of a step, 0.19 ms a call in the forward",),
+            saves=0.51,
+            bound=0.52,
+            measured=False,
+            fix="do in one call what needs no result of the step before",
+            where="model.py:91",
+            overlaps=("micro_batch",),
+        ),
+        Finding(
+            kind="page_faults",
+            title="memory is read back from disk while training",
+            evidence=("120 major page faults a step: each waits for the disk",),
+            saves=None,
+            bound=None,
+            measured=False,
+            fix="read the data into memory once",
+        ),
+    ),
+    limit=Limit(
+        flops=3e9,
+        share=0.11,
+        peak={"float32": 60e9},
+        stated=None,
+        bandwidth=12e9,
+        threads=2,
+        input_factor=40.0,
+    ),
+    failed=(),
+)
 
 PROFILE = Profile(
     command="python train.py --config c.yaml",
@@ -65,6 +124,26 @@ PROFILE = Profile(
         Phase(name="logging", seconds=0.0, share=0.0, places=()),
         Phase(name="host_to_device", seconds=None, share=None, places=(), note="no device to copy to"),
     ),
+    modules=Modules(
+        roots=(
+            _module(
+                "Summariser",
+                calls=16,
+                forward=0.5,
+                own=0.05,
+                backward=0.6,
+                inside=(
+                    _module(
+                        "Summariser.encoder", kind="LSTM", calls=16, forward=0.15, own=0.15, backward=0.2
+                    ),
+                    _module("Summariser.decoder", calls=1600, forward=0.3, own=0.3, backward=0.35),
+                ),
+            ),
+        ),
+        criteria=(),
+        micro_steps=20,
+        recomputed=0.0,
+    ),
     run=RunPhases(
         startup_seconds=4.2,
         evaluation_seconds=0.0,
@@ -81,6 +160,10 @@ PROFILE = Profile(
         cores=2,
         swap_bytes=0,
         major_faults=0,
+        other_cores=0.0,
+        other_processes=(),
+        memory_bytes=16 << 30,
+        stalled_share=0.0,
         gpu=(),
     ),
     agent=AgentCost(overhead_share=0.004, dropped=0, probe_failures=()),
@@ -90,9 +173,9 @@ PROFILE = Profile(
 )
 
 
-def page(profile: Profile) -> str:
+def page(profile: Profile, diagnosis: Diagnosis = DIAGNOSIS) -> str:
     stream = io.StringIO()
-    show(profile, Console(file=stream, width=80))
+    show(profile, diagnosis, Console(file=stream, width=80))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
@@ -106,7 +189,20 @@ def test_page_fits_80_columns() -> None:
 
 
 def test_document_is_golden() -> None:
-    assert document(PROFILE) == json.loads((GOLDEN / "profile.json").read_text())
+    assert document(PROFILE, DIAGNOSIS) == json.loads((GOLDEN / "profile.json").read_text())
+
+
+def test_a_run_without_a_cause_is_left_alone() -> None:
+    text = page(PROFILE, dataclasses.replace(DIAGNOSIS, findings=()))
+    assert "leave it" in text.splitlines()[0]
+    assert "at 11 % of this machine's measured limit" in text.splitlines()[0]
+    assert "why it is slow" not in text
+
+
+def test_a_saving_that_is_not_worth_it_is_no_main_cause() -> None:
+    small = dataclasses.replace(DIAGNOSIS.findings[0], saves=0.045)
+    text = page(PROFILE, dataclasses.replace(DIAGNOSIS, findings=(small,)))
+    assert "leave it" in text.splitlines()[0]
 
 
 def test_doubts_are_told() -> None:

@@ -94,6 +94,15 @@ def _add_measuring(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--json", metavar="FILE", help="write the document upshift.profile/1 (- for stdout)")
     verb.add_argument("--keep-outputs", action="store_true", help="let the run write where it always writes")
     verb.add_argument(
+        "--compare",
+        metavar="FILE",
+        nargs="+",
+        help="show a profile written before (--json) beside this one; two files need no command",
+    )
+    verb.add_argument(
+        "--trace", metavar="FILE", help="write a few steps as a Chrome trace (Perfetto opens it)"
+    )
+    verb.add_argument(
         "--no-experiments",
         action="store_true",
         help="only look: do not try at the end of the run what fixes would save",
@@ -137,6 +146,13 @@ def _positive_int(text: str) -> int:
 def _profile(options: argparse.Namespace) -> int:
     from upshift.command import understand
 
+    if options.compare and len(options.compare) == 2 and options.command is None:
+        return _compare_files(*options.compare)
+    if options.compare and len(options.compare) > 1:
+        raise UsageError(
+            f"--compare takes one file beside a command, or two files and no command, got {len(options.compare)}",
+            hint="upshift profile --compare before.json -- COMMAND…",
+        )
     if options.command is None:
         raise UsageError(
             "no `--` before the command",
@@ -155,6 +171,12 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _profile_command(options: argparse.Namespace, command: Any) -> int:
     _check_output(options.json)
+    _check_output(options.trace, "--trace")
+    before = None
+    if options.compare:
+        from upshift.report.compare import read
+
+        before = read(options.compare[0])
     from upshift.profile import Request, profile
     from upshift.report.profile_json import document
     from upshift.report.profile_text import show
@@ -173,16 +195,24 @@ def _profile_command(options: argparse.Namespace, command: Any) -> int:
                 keep_outputs=options.keep_outputs,
                 isolate=options.isolation,
                 pass_output=options.show_output,
+                trace=options.trace is not None,
             ),
         ),
         talk,
     )
     if options.json:
         _write(document(measured, diagnosis), options.json)
+    if options.trace:
+        _write_trace(outcome, options.trace, talk)
     if options.json != "-":
         from rich.console import Console
 
         show(measured, diagnosis, Console())
+        if before is not None:
+            from upshift.report.compare import show as show_comparison
+
+            Console().print()
+            show_comparison(before, document(measured, diagnosis), Console())
     if outcome.ended_by == "interrupt":
         talk.print("interrupted: the figures rest on the steps seen so far")
         return 130
@@ -195,7 +225,33 @@ def _console() -> Console:
     return Console(stderr=True)
 
 
-def _check_output(path: str | None) -> None:
+def _compare_files(before: str, after: str) -> int:
+    from rich.console import Console
+
+    from upshift.report.compare import read, show
+
+    show(read(before), read(after), Console())
+    return 0
+
+
+def _write_trace(outcome: Any, path: str, talk: Console) -> None:
+    from pathlib import Path
+
+    from upshift.report.trace import chrome_trace
+    from upshift.rundir import write_json
+
+    document = chrome_trace(outcome)
+    if document is None:
+        talk.print("no trace: too few steps were seen")
+        return
+    write_json(Path(path), document)
+    talk.print(
+        f"trace of {document['otherData']['steps']} steps in {path}: open it at ui.perfetto.dev",
+        highlight=False,
+    )
+
+
+def _check_output(path: str | None, flag: str = "--json") -> None:
     """Say now, not after a minute of measuring, that the file cannot be written."""
     if path in (None, "-"):
         return
@@ -205,7 +261,7 @@ def _check_output(path: str | None) -> None:
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise UsageError(
-            f"cannot write --json {path!r}: {folder!r} is not a folder upshift may write to",
+            f"cannot write {flag} {path!r}: {folder!r} is not a folder upshift may write to",
             hint="give a file in an existing folder, or - for stdout",
         )
 

@@ -34,6 +34,7 @@ class ProcessLog:
     facts: Event | None = None
     compiled: list[Event] = field(default_factory=list)
     syncs: Event | None = None
+    trace: Event | None = None
     experiments: dict[str, Event] = field(default_factory=dict)
     experiments_from: int | None = None
     """Index of the first step group that is an experiment and no measurement."""
@@ -78,7 +79,7 @@ class ProcessLog:
             self.steps.extend(row for row in rows if last is None or row["index"] < last)
         elif self.experiments_from is not None and kind in _MEASURED:
             return
-        elif kind in ("modules", "facts", "syncs"):
+        elif kind in ("modules", "facts", "syncs", "trace"):
             setattr(self, kind, event)
         elif kind == "loader":
             self.loaders.append(event)

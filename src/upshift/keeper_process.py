@@ -33,6 +33,7 @@ class KeeperProcess:
         plan: Isolation | None,
         *,
         probe: bool,
+        trace: bool = False,
     ) -> None:
         self.gone = False
         self.exit_code: int | None = None
@@ -51,6 +52,8 @@ class KeeperProcess:
             "overlay": None,
         }
         session: dict[str, Any] = {"events": str(run.events)}
+        if trace:
+            session["trace"] = True
         if probe:  # the run is thrown away: its end may be used for experiments
             session["experiments"] = str(run.experiments_file)
         if plan is not None:

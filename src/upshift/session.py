@@ -35,6 +35,8 @@ class Settings:
     """Let the run write where it would without upshift."""
     isolate: str = "auto"
     """`auto`: overlay, else redirect; or one of them by name, for tests and for stubborn machines."""
+    trace: bool = False
+    """Keep a few steps mark by mark."""
     pass_output: bool = False
     """Copy the program's output to stderr while it runs."""
 
@@ -97,7 +99,9 @@ def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, not
     plan = isolation.plan(command) if kind == "overlay" else None
     run = RunDir.create(avoid=plan.roots if plan else ())
     try:
-        with KeeperProcess(command, run, kind, plan, probe=not settings.keep_outputs) as keeper:
+        with KeeperProcess(
+            command, run, kind, plan, probe=not settings.keep_outputs, trace=settings.trace
+        ) as keeper:
             reason, log, watcher = _follow(keeper, run, settings, watch)
             exit_code = keeper.exit_code  # what comes after this is our own doing
             keeper.stop(polite=settings.keep_outputs)

@@ -19,6 +19,7 @@ def micro(**fields: object) -> Micro:
         "tokens": None,
         "padded": None,
         "length": None,
+        "longest": None,
         "inside": False,
     }
     values.update(fields)

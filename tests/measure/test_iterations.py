@@ -24,7 +24,7 @@ def log(*groups: tuple[list[str], int]) -> ProcessLog:
                 "optimizers": optimizers,
                 "skipped": False,
                 "device": "cpu",
-                "micro": [[4, 4, 1, 4 * fetches or None, fetches, None, None, None, False]],
+                "micro": [[4, 4, 1, 4 * fetches or None, fetches, None, None, None, None, False]],
             }
         )
     return record

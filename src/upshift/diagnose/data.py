@@ -11,6 +11,10 @@ from upshift.diagnose.finding import Evidence, Finding, milliseconds, percent
 from upshift.inject.upshift_agent.events import DATA
 
 _IDLE_CORES = 0.5
+_WORTH_A_WORKER = 4e-3
+"""Handing a batch over from another process costs a millisecond or two: one quicker to make is made here."""
+_HANDING_OVER = 0.2
+"""Workers that keep up still have to hand each batch over: up to this share of a (short) step is that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +60,12 @@ def _stall(e: Evidence) -> Finding | None:
     if replay and len(replay["step_seconds"]) >= 4:
         without = median(replay["step_seconds"])
         tried = 1 - without / e.profile.step.median
-        # Batches fed again cost nothing to fetch: what is gained beyond the wait are cores the workers held.
-        saves, measured = max(0.0, tried), True
+        saves, measured = min(max(0.0, tried), 1.1 * waiting), True  # more than the wait is not to be had
+    parts = making(e)
     if waiting < e.noise or e.of_run(saves) < e.noise:
         return None
-    parts = making(e)
+    if waiting < _HANDING_OVER and _keeps_up(e, parts):
+        return None
     lines = [f"{percent(waiting)} of a step waits for the next batch"]
     where, fix = None, "make batches ahead of time, in other processes or threads"
     if e.loader is not None and parts is not None and parts.seconds:
@@ -109,7 +114,7 @@ def _workers(e: Evidence, stall: Finding | None) -> Iterator[Finding]:
     waits = parts is not None and parts.storage > 0.5 * parts.seconds
     if stall is not None and (idle >= _IDLE_CORES or waits) and stall.saves is not None:
         wanted = _wanted(e, parts, waits)
-        if workers == 0:
+        if workers == 0 and (parts is None or parts.seconds >= _WORTH_A_WORKER):
             yield Finding(
                 kind="workers_zero",
                 title="batches are made in the training process itself",
@@ -121,7 +126,7 @@ def _workers(e: Evidence, stall: Finding | None) -> Iterator[Finding]:
                 where=where,
                 overlaps=("data_wait",),
             )
-        elif wanted > workers:
+        elif 0 < workers < wanted:
             yield Finding(
                 kind="workers_few",
                 title=f"{workers} worker{'s' if workers > 1 else ''} cannot keep up",
@@ -157,6 +162,11 @@ def _why(idle: float, waits: bool) -> Iterator[str]:
         yield f"{idle:.1f} cores are idle"
     if waits:
         yield "most of a batch's making is waiting, which takes no core"
+
+
+def _keeps_up(e: Evidence, parts: Making | None) -> bool:
+    workers = e.loader["workers"] if e.loader is not None else 0
+    return bool(workers and parts and parts.seconds / workers < 0.9 * _per_batch(e))
 
 
 def _per_batch(e: Evidence) -> float:

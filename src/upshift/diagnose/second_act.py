@@ -70,17 +70,18 @@ class SecondAct:
 
 
 def plan(log: ProcessLog) -> dict[str, Any]:
-    """What is worth trying on this run, in the order of worth."""
+    """What is worth trying on this run, in order."""
     steps = log.steps[1:]
     total = sum(sum(s["phases"]) for s in steps) or 1.0
-    kinds = ["ceiling"]
+    kinds = []  # replay first: large blocks allocated and freed by the others change how malloc serves the loop
     if sum(s["phases"][DATA] for s in steps) / total >= _WAITS and log.loaders:
         kinds.append("replay")
-    if any(s["phases"][FORWARD] for s in steps):
-        kinds.append("calls")
     kinds.append("optimizer")
     if log.loaders:
         kinds.append("loading")
+    if any(s["phases"][FORWARD] for s in steps):
+        kinds.append("calls")
+    kinds.append("ceiling")
     seconds = SECONDS + _STEPS * total / max(1, len(steps))
     return {"kinds": kinds, "variants": _variants(log), "seconds": seconds}
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 WARMUP = 5
-BATCH = 8
+BATCH = 4
 STEPS = 64
 WIDTH = 64
 

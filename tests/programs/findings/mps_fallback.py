@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FEATURES, WIDTH, BATCH = 64, 512, 128
+FEATURES, WIDTH, BATCH = 64, 768, 192
 FALLBACK = (
     "The operator 'aten::_cdist_forward' is not currently supported on the MPS backend and will fall back to run on "
     "the CPU. This may have performance implications."

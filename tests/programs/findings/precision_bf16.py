@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-WIDTH, BATCH = 384, 32
+WIDTH, BATCH = 512, 64
 
 
 def build():

@@ -56,6 +56,10 @@ class Agent:
         from . import probes
 
         probes.install(torch, self.recorder)
+        if self.session.get("trace"):
+            from .trace import Trace
+
+            Trace(self.recorder)
         if self.session.get("experiments"):
             from .experiments import Experiments
 

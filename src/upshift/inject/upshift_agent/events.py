@@ -16,6 +16,7 @@ Shared by both sides, so stdlib only and Python 3.8 syntax. Times are seconds; `
     facts    threads, matmul_precision
     compiled graphs, breaks, seconds, steps, reasons: what torch.compile has done so far
     syncs    rows of name, line, calls, seconds: reads of GPU results by the host, so far
+    trace    marks, modules, names: some steps mark by mark (profile --trace)
     experiments_begin  step: the first that is no measurement any more
     experiment         name, result, error: see experiments/
     experiments_end

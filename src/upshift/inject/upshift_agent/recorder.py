@@ -85,6 +85,7 @@ class Recorder:
         "on_active",
         "on_backward",
         "on_gap",
+        "on_marks",
         "on_send",
         "optimizer_steps",
         "pending_micro",
@@ -105,6 +106,8 @@ class Recorder:
         """Called with the tensors of each outermost backward, before it runs."""
         self.on_gap: list = []
         """Called when the first new work begins after a backward."""
+        self.on_marks: list = []
+        """Called with the marks that are about to be played."""
         self.on_send: list = []
         """Called before events are sent."""
         self.feed = None
@@ -333,6 +336,8 @@ class Recorder:
         marks = self.tape[:]
         del self.tape[: len(marks)]  # the sampler may have added one meanwhile
         self.marks += len(marks)
+        for callback in self.on_marks:
+            callback(marks)
         books = self.books
         books.play(marks, self.device)
         if self.gpu is not None:

@@ -71,10 +71,10 @@ def _measure(torch, bench, wanted, quickest):
 
 
 def _main_model(kept, state):
-    """The calls of the model with the most parameters, and the autocast they ran under."""
+    """The calls of the model with the most parameters to train, and the autocast they ran under."""
     if not kept:
         raise ValueError("no module was called with gradients")
-    sizes = {id(m): sum(p.numel() for p in m.parameters()) for m, _, _ in kept}
+    sizes = {id(m): sum(p.numel() for p in m.parameters() if p.requires_grad) for m, _, _ in kept}
     main = max(sizes, key=lambda key: sizes[key])
     calls = [call for call in kept if id(call[0]) == main]
     autocast = next(s for s, call in zip(state, kept) if id(call[0]) == main)

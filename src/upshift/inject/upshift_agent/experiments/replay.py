@@ -15,12 +15,13 @@ def run(experiments):
     """Keep the next few batches, then feed them again and time the steps."""
     recorder = experiments.recorder
     kept: list = []
+    source = None
     feeding = False
     turn = 0
 
     def feed(iterator, original_next):
-        nonlocal turn
-        if feeding:
+        nonlocal turn, source
+        if feeding and iterator is source:  # an evaluation's loader has to come to its end
             turn += 1
             return kept[turn % len(kept)]
         recorder.enter(DATA)
@@ -28,7 +29,10 @@ def run(experiments):
             batch = original_next(iterator)
         finally:
             recorder.leave()
-        if not recorder.window:
+        if not recorder.window and not feeding:
+            if iterator is not source:
+                kept.clear()
+            source = iterator
             kept.append(batch)
             del kept[:-_KEPT]
         return batch

@@ -40,6 +40,8 @@ class Detail:
         self._hooks_now = False
         self._hooks_at = 0.0
         self._own_call: float | None = None
+        self.keep: list | None = None
+        """Where tapes are kept for a trace."""
         self._waiting: list = []
         """On a GPU: tapes whose events have not all happened yet."""
 
@@ -68,10 +70,13 @@ class Detail:
             marks, self._tape = self._tape, []
             if len(marks) > 1:
                 marks.append((END, self._now(), 0))
+                if self.keep is not None:
+                    self.keep.append(marks)
                 self._waiting.append((marks, self._hooks_now))
                 self.settle()
             hooks = sum(kind in (REACHED, LEFT) for kind, _, _ in marks)
-            recorder.detail_at = now + (len(marks) - hooks) / 2 * _CALL_SECONDS / _BUDGET
+            wait = 0.0 if self.keep is not None else 1.0
+            recorder.detail_at = now + wait * (len(marks) - hooks) / 2 * _CALL_SECONDS / _BUDGET
             if self._hooks_now:
                 self._hooks_at = now + hooks * _HOOK_SECONDS / _BUDGET
             self._hooks_now = False
