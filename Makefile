@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-findings clean
 
 demo: $(VENV)/.has-examples
 	$(BIN)/upshift demo
@@ -16,6 +16,9 @@ check: $(VENV)/.has-test $(VENV)/.has-check
 
 bench: $(VENV)/.has-bench
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/overhead.py
+
+bench-findings: $(VENV)/.has-test
+	$(BIN)/python benchmarks/findings.py
 
 clean:
 	rm -rf $(VENV) dist build

@@ -24,6 +24,27 @@ def test_profile_of_the_baseline(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_parts_and_causes_of_the_baseline(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLE / "train.py"), "--config", str(CONFIG)]
+    run = profile(command, "--steps", "5", cwd=tmp_path, experiments=True)
+    assert run.code == 0, run.stderr
+    found = run.document
+    modules = {m["name"].removeprefix("PointerGenerator."): m for m in found["modules"]}
+    whole = modules["PointerGenerator"]
+    parts = ("embedding", "encoder", "key", "value", "decoder", "pointer", "dropout")
+    inside = sum(modules[part]["forward_seconds"] for part in parts)
+    assert inside + whole["forward_own_seconds"] == pytest.approx(whole["forward_seconds"], rel=0.05)
+    phases = {p["name"]: p for p in found["phases"]}
+    assert whole["forward_seconds"] == pytest.approx(phases["forward"]["seconds"], rel=0.02)
+    assert {"data_wait", "loss", "backward", "optimizer", "other"} <= set(phases)
+    assert modules["decoder.attention"]["calls_per_step"] > 16 * 20
+    causes = {f["kind"]: f for f in found["findings"]}
+    assert "training.batch_size" in causes["micro_batch"]["fix"]
+    assert causes["micro_batch"]["saves_share"] > 0.4
+    assert "decoder" in causes["many_calls"]["title"]
+    assert 0 < found["limit"]["compute_share"] < 0.5
+
+
 def test_demo(tmp_path: Path) -> None:
     run = upshift("demo", "--steps", "3", cwd=tmp_path)
     assert run.code == 0, run.stderr

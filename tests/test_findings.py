@@ -17,11 +17,15 @@ _SECONDS = "6"
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_finding(case: Case, tmp_path: Path) -> None:
-    options = ["--seconds", _SECONDS]
-    if not case.experiments:
-        options.append("--no-experiments")
     extra = {"OMP_NUM_THREADS": str(os.cpu_count())} if case.threads else {}
-    run = profile(command(case, sys.executable), *options, cwd=tmp_path, **extra)
+    run = profile(
+        command(case, sys.executable),
+        "--seconds",
+        _SECONDS,
+        cwd=tmp_path,
+        experiments=case.experiments,
+        **extra,
+    )
     assert run.code == 0, run.stderr
     findings = {finding["kind"]: finding for finding in run.document["findings"]}
     shown = {kind: (f["saves_share"], f["title"], f["evidence"]) for kind, f in findings.items()}
@@ -51,7 +55,6 @@ def test_another_program_on_the_machine(tmp_path: Path) -> None:
             [sys.executable, str(PROGRAMS / "frozen.py"), "fixed"],
             "--seconds",
             _SECONDS,
-            "--no-experiments",
             cwd=tmp_path,
         )
     finally:
@@ -68,7 +71,6 @@ def test_own_workers_are_no_other_program(tmp_path: Path) -> None:
         [sys.executable, str(PROGRAMS / "data_wait.py"), "near"],
         "--seconds",
         _SECONDS,
-        "--no-experiments",
         cwd=tmp_path,
     )
     assert "other_process" not in {f["kind"] for f in run.document["findings"]}
@@ -78,6 +80,7 @@ def test_a_well_tuned_run_is_left_alone(tmp_path: Path) -> None:
     run = profile(
         [sys.executable, str(PROGRAMS / "well_tuned.py"), "planted"],
         cwd=tmp_path,
+        experiments=True,
         OMP_NUM_THREADS=str(len(os.sched_getaffinity(0))),
     )
     document = run.document
@@ -86,5 +89,7 @@ def test_a_well_tuned_run_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_loop_of_matrix_products_is_near_the_limit(tmp_path: Path) -> None:
-    run = profile([sys.executable, str(PROGRAMS / "matmul_loop.py"), "planted"], cwd=tmp_path)
+    run = profile(
+        [sys.executable, str(PROGRAMS / "matmul_loop.py"), "planted"], cwd=tmp_path, experiments=True
+    )
     assert 0.85 < run.document["limit"]["compute_share"] < 1.1

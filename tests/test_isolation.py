@@ -48,6 +48,20 @@ def test_folder_is_unchanged(kind: str, project: Path) -> None:
     assert fingerprint(project.parent) == before
 
 
+def test_experiments_leave_the_folder_alone(tmp_path: Path) -> None:
+    before = fingerprint(tmp_path)
+    run = profile(
+        [sys.executable, str(PROGRAMS / "checkpoint_every.py")],
+        "--steps",
+        "10",
+        cwd=tmp_path,
+        experiments=True,
+    )
+    assert run.code == 0, run.stderr
+    assert run.document["limit"] is not None
+    assert fingerprint(tmp_path) == before
+
+
 def test_without_root(project: Path, scratch: Path) -> None:
     """An ordinary user gets the overlay through a user namespace, and tidies up without root's rights."""
     before = fingerprint(project)

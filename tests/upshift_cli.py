@@ -44,6 +44,10 @@ def upshift(*arguments: str, cwd: Path, timeout: float = 240, **extra: str) -> R
     return Run(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
 
-def profile(command: list[str] | tuple[str, ...], *options: str, cwd: Path, **extra: str) -> Run:
-    """`upshift profile --json - [options] -- command`."""
+def profile(
+    command: list[str] | tuple[str, ...], *options: str, cwd: Path, experiments: bool = False, **extra: str
+) -> Run:
+    """`upshift profile --json - [options] -- command`; without experiments, which take their time, unless asked."""
+    if not experiments:
+        options = (*options, "--no-experiments")
     return upshift("profile", "--json", "-", *options, "--", *command, cwd=cwd, **extra)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from upshift.command import Command, understand
@@ -9,9 +10,8 @@ from upshift.diagnose.names import names
 
 
 def command(tmp_path: Path, *arguments: str) -> Command:
-    import dataclasses
-
-    return dataclasses.replace(understand(["python", "train.py", *arguments]), cwd=tmp_path)
+    (tmp_path / "train.py").touch()
+    return dataclasses.replace(understand(["python", str(tmp_path / "train.py"), *arguments]), cwd=tmp_path)
 
 
 def test_a_flag(tmp_path: Path) -> None:
