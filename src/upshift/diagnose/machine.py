@@ -11,7 +11,8 @@ from upshift.report import units
 _FAULTS_PER_STEP = 20
 _OTHER_CORES = 0.4
 _FULL = 0.85
-_MANY_BREAKS = 5
+_MANY_BREAKS = 2
+_MANY_PIECES = 4
 _FALLBACK = re.compile(
     r"The operator '([^']+)' is not currently supported on the MPS backend and will fall back"
 )
@@ -116,11 +117,12 @@ def _compilation(e: Evidence) -> Iterator[Finding]:
             measured=True,
             fix="keep shapes few (pad to multiples), mark_dynamic what varies, or compile with dynamic=True",
         )
-    if last["breaks"] >= _MANY_BREAKS:
+    # dynamo counts a line once, however often it breaks there: the pieces tell how much it matters.
+    if last["breaks"] >= _MANY_BREAKS and last["graphs"] >= _MANY_PIECES:
         yield Finding(
             kind="graph_breaks",
-            title=f"{last['breaks']} graph breaks: the model is compiled in pieces",
-            evidence=(f"{last['graphs']} graphs", *last["reasons"]),
+            title=f"graph breaks: the model is compiled in {last['graphs']} pieces",
+            evidence=(f"{last['breaks']} breaks", *last["reasons"]),
             saves=None,
             bound=None,
             measured=False,

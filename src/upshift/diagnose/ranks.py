@@ -10,6 +10,7 @@ from upshift.eventlog import ProcessLog
 from upshift.inject.upshift_agent.events import BACKWARD, DATA, FORWARD, LOSS
 
 _UNEVEN = 1.15
+_USUALLY = 0.8
 
 
 def find(evidence: Evidence) -> Iterator[Finding]:
@@ -62,13 +63,13 @@ def _uneven(e: Evidence) -> Iterator[Finding]:
     factor = work[slowest][1] / work[slowest][0] if work[slowest][0] else 0.0
     whole = {rank: own * (1 + factor) for rank, (own, _) in work.items()}
     mean = fmean(whole.values())
-    if whole[slowest] < _UNEVEN * mean:
+    fastest = min(whole, key=lambda rank: whole[rank])
+    if whole[slowest] < _UNEVEN * mean or not _always(ranks, slowest, fastest):
         return
     share = (whole[slowest] - mean) / e.profile.step_mean
     saves = e.of_run(share)
     if saves < e.noise:
         return
-    fastest = min(whole, key=lambda rank: whole[rank])
     yield Finding(
         kind="unbalanced_ranks",
         title=f"rank {fastest} waits for rank {slowest}",
@@ -84,8 +85,22 @@ def _uneven(e: Evidence) -> Iterator[Finding]:
     )
 
 
+def _always(ranks: list[ProcessLog], slowest: int, fastest: int) -> bool:
+    """Is it the same rank in nearly every step? Else it is chance, and evens out."""
+    slow, fast = (next(r for r in ranks if r.rank == rank).steps[2:] for rank in (slowest, fastest))
+    pairs = [
+        (_before_backward(a["phases"]), _before_backward(b["phases"]))
+        for a, b in zip(slow, fast, strict=False)
+    ]
+    return sum(a > 1.05 * b for a, b in pairs) >= _USUALLY * len(pairs)
+
+
+def _before_backward(phases: list[float]) -> float:
+    return phases[FORWARD] + phases[LOSS] + phases[DATA]
+
+
 def _own_seconds(log: ProcessLog) -> tuple[float, float]:
     """(seconds before the backward, seconds in it) of an average step."""
     rows = [row["phases"] for row in log.steps[2:]]
-    own = fmean(row[FORWARD] + row[LOSS] + row[DATA] for row in rows)
+    own = fmean(_before_backward(row) for row in rows)
     return own, fmean(row[BACKWARD] for row in rows)

@@ -22,11 +22,7 @@ class Block(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)
         self.mlp = nn.Sequential(
-            nn.Linear(WIDTH, 4 * WIDTH),
-            nn.GELU(),
-            nn.Dropout(0.1),
-            nn.Linear(4 * WIDTH, WIDTH),
-            nn.Dropout(0.1),
+            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH), nn.Dropout(0.1)
         )
 
     def forward(self, x):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FEATURES, WIDTH, DEPTH, BATCH, SHOWN = 64, 128, 100, 96, 48
+FEATURES, WIDTH, DEPTH, BATCH, SHOWN = 64, 128, 100, 24, 48
 
 
 class Network(nn.Module):

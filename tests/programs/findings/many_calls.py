@@ -73,7 +73,7 @@ def main():
     torch.manual_seed(0)
     x = torch.randn(160, STEPS, WIDTH)
     loader = DataLoader(TensorDataset(x, x[:, :, :10].argmax(dim=2)), batch_size=BATCH, shuffle=True)
-    hidden = 1536 if args.mode == "near" else 512
+    hidden = 1536 if args.mode == "near" else 768
     encoder = nn.Sequential(nn.Linear(WIDTH, hidden), nn.ReLU(), nn.Linear(hidden, hidden // 2), nn.ReLU())
     encoder.append(nn.Linear(hidden // 2, WIDTH))
     decoder = {"planted": StepwiseDecoder, "near": GatedReadout, "fixed": Decoder}[args.mode]()

@@ -50,7 +50,7 @@ def main():
     if args.mode == "near":
         tokens, width, depth = 512, 384, 1
     else:
-        tokens, width, depth = 16, 64, 8
+        tokens, width, depth = 32, 64, 8
     micro_batch = EFFECTIVE_BATCH if args.mode == "fixed" else 1
     accumulation = EFFECTIVE_BATCH // micro_batch
 

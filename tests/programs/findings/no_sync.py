@@ -16,13 +16,11 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-FEATURES, WIDTH, BATCH = 512, 1024, 4
+FEATURES, WIDTH, BATCH = 2048, 512, 4
 
 
 def build():
-    return nn.Sequential(
-        nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)
-    )
+    return nn.Sequential(nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
 
 
 def train(rank, args, port):

@@ -9,7 +9,6 @@ import time
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 FEATURES = 64
 
@@ -32,11 +31,6 @@ class Branches(nn.Module):
         return self.head(self.hidden(x))
 
 
-def endless(loader):
-    while True:
-        yield from loader
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", choices=["planted", "near", "fixed"])
@@ -46,9 +40,9 @@ def main():
     torch.manual_seed(0)
     near = args.mode == "near"
     inputs = torch.randn(4096, FEATURES)
-    data = TensorDataset(inputs, inputs[:, :8].sum(1, keepdim=True))
-    batches = endless(DataLoader(data, batch_size=512 if near else 32, shuffle=True))
-    model = Branches(count=2, width=512) if near else Branches(count=240, width=32)
+    targets = inputs[:, :8].sum(1, keepdim=True)
+    batch = 1024 if near else 32
+    model = Branches(count=2, width=256) if near else Branches(count=240, width=32)
     if args.mode == "fixed":
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     else:
@@ -60,8 +54,8 @@ def main():
     for step in range(steps):
         if step == 5:
             started = time.perf_counter()
-        x, y = next(batches)
-        loss = criterion(model(x), y)
+        chosen = torch.randint(0, len(inputs), (batch,))
+        loss = criterion(model(inputs[chosen]), targets[chosen])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

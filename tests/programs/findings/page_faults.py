@@ -35,7 +35,9 @@ def drop_pages(file, mapped):
 def train(args, file):
     torch.manual_seed(0)
     if args.mode == "fixed":
-        rows = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).view(ROWS, ROW)
+        buffer = bytearray(4 * ROWS * ROW)
+        file.readinto(buffer)
+        rows = torch.frombuffer(buffer, dtype=torch.float32).view(ROWS, ROW)
     else:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         mapped.madvise(mmap.MADV_RANDOM)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FEATURES, WIDTH, BATCH = 256, 512, 128
+FEATURES, WIDTH, BATCH = 256, 512, 192
 
 
 def build():

@@ -11,7 +11,7 @@ import torch
 import torch._dynamo
 from torch import nn
 
-WIDTH, BATCH, SHORTEST, LONGEST = 16, 4, 64, 2048
+WIDTH, BATCH, SHORTEST, LONGEST = 64, 8, 1000, 3000
 
 torch._dynamo.config.recompile_limit = 10_000
 torch._dynamo.config.accumulated_recompile_limit = 10_000

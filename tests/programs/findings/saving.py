@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FEATURES, WIDTH, BATCH = 256, 768, 64
+FEATURES, WIDTH, BATCH = 256, 896, 96
 
 
 def build():

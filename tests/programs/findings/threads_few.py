@@ -30,7 +30,7 @@ def main():
     inputs = torch.randn(4096, width)
     targets = inputs[:, :8].sum(1, keepdim=True)
     model = build(width, depth)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     criterion = nn.MSELoss()
 
     steps = args.steps or 100_000

@@ -41,7 +41,7 @@ def main():
     inputs = torch.randn(4096, FEATURES)
     targets = inputs[:, :8].sum(1, keepdim=True)
     model = Network(width=16, depth=100) if near else Network(width=256, depth=6)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     criterion = nn.MSELoss()
 
     steps = args.steps or 100_000

@@ -16,7 +16,7 @@ WARMUP = 5
 BATCH = 8
 WORDS = 32
 WIDTH = 768
-VOCABULARY = 250_000
+VOCABULARY = 150_000
 
 
 class Reviews(Dataset):
