@@ -96,7 +96,7 @@ def _always(ranks: list[ProcessLog], slowest: int, fastest: int) -> bool:
 
 
 def _before_backward(phases: list[float]) -> float:
-    return phases[FORWARD] + phases[LOSS] + phases[DATA]
+    return float(phases[FORWARD] + phases[LOSS] + phases[DATA])
 
 
 def _own_seconds(log: ProcessLog) -> tuple[float, float]:
