@@ -110,19 +110,19 @@ class Keeper:
                     overlay.unlock(os.path.join(self.spec["scratch"], "overlay"))
                     shutil.rmtree(self.spec["scratch"], ignore_errors=True)
                 return
-            if self.exit_sent and not tree.descendants(os.getpid()):
+            if self.exit_sent and self.reap() and not tree.descendants(os.getpid()):
                 self.say("gone")
                 return
 
     def reap(self):
-        """Collect dead children; tell upshift when the command itself is among them."""
+        """Collect dead children; tell upshift when the command itself is among them. True: no child is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return True
             if pid == 0:
-                return
+                return False
             if pid == self.child:
                 self.exit_sent = True
                 code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)

@@ -32,12 +32,16 @@ def signal_all(root, number):
 
 
 def kill_all(root, reap):
-    """Kill every descendant of `root`, again and again, for a fork may slip in between."""
+    """Kill every descendant of `root`, again and again, for a fork may slip in between.
+
+    An empty list is no proof: a child born after the list was made and orphaned before it was read is in
+    neither. `reap` knows: it returns True when the kernel says that no child is left.
+    """
     begun = time.monotonic()
     while True:
-        reap()
+        childless = reap()
         living = descendants(root)
-        if not living or time.monotonic() - begun > _KILL_SECONDS:
+        if (childless and not living) or time.monotonic() - begun > _KILL_SECONDS:
             return
         spare = time.monotonic() - begun < _CLEANER_SECONDS
         for pid in living:

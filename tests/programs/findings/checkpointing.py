@@ -13,20 +13,22 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-WIDTH, DEPTH, BATCH, LENGTH = 32, 8, 32, 96
+WIDTH, DEPTH, BATCH, LENGTH = 16, 12, 64, 96
 BUDGET_MB = 56
 
 
 class Block(nn.Module):
+    """A gated layer beside a residual connection."""
+
     def __init__(self):
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)
-        self.mlp = nn.Sequential(
-            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH), nn.Dropout(0.1)
-        )
+        self.widen = nn.Linear(WIDTH, 8 * WIDTH)
+        self.narrow = nn.Linear(4 * WIDTH, WIDTH)
 
     def forward(self, x):
-        return x + self.mlp(self.norm(x))
+        value, gate = self.widen(self.norm(x)).chunk(2, dim=-1)
+        return x + self.narrow(value * nn.functional.silu(gate))
 
 
 class Network(nn.Module):

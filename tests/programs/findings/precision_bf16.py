@@ -12,11 +12,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-WIDTH, BATCH = 512, 64
+FEATURES, WIDTH, READINGS, BATCH = 64, 128, 24, 256
 
 
 def build():
-    layers = [nn.Linear(256, WIDTH), nn.GELU()]
+    layers = [nn.Linear(FEATURES, WIDTH), nn.GELU()]
     for _ in range(3):
         layers += [nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.GELU()]
     return nn.Sequential(*layers, nn.Linear(WIDTH, 10))
@@ -26,6 +26,11 @@ def precision(mode):
     if mode == "fixed":
         return contextlib.nullcontext()
     return torch.autocast("cpu", dtype=torch.bfloat16, enabled=mode == "planted")
+
+
+def noisy(x):
+    """The mean of several readings of x, each with noise of its own."""
+    return x + 0.1 * torch.randn(READINGS, *x.shape).mean(0)
 
 
 def endless(loader):
@@ -40,7 +45,7 @@ def main():
     args = parser.parse_args()
 
     torch.manual_seed(0)
-    data = TensorDataset(torch.randn(2048, 256), torch.randint(0, 10, (2048,)))
+    data = TensorDataset(torch.randn(4096, FEATURES), torch.randint(0, 10, (4096,)))
     batches = endless(DataLoader(data, batch_size=BATCH, shuffle=True))
     model = build()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
@@ -52,6 +57,7 @@ def main():
         if step == 5:
             started = time.perf_counter()
         x, y = next(batches)
+        x = noisy(x)
         with precision(args.mode):
             loss = criterion(model(x), y)
         optimizer.zero_grad()
