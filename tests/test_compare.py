@@ -45,7 +45,7 @@ def test_a_file_that_is_no_profile(tmp_path: Path) -> None:
     run = upshift("profile", "--compare", "a.json", "a.json", cwd=tmp_path)
     assert run.code == 2
     assert "holds 'other/1'" in run.stderr
-    run = upshift("profile", "--compare", "missing.json", "--", "python", "x.py", cwd=tmp_path)
+    run = upshift("profile", "--compare", "missing.json", "--", "python", "-c", "pass", cwd=tmp_path)
     assert run.code == 2
     assert "cannot read" in run.stderr
 

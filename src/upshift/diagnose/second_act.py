@@ -79,11 +79,17 @@ def plan(log: ProcessLog) -> dict[str, Any]:
     kinds.append("optimizer")
     if log.loaders:
         kinds.append("loading")
-    if any(s["phases"][FORWARD] for s in steps):
+    if any(s["phases"][FORWARD] for s in steps) and not _sharded(log):
         kinds.append("calls")
     kinds.append("ceiling")
     seconds = SECONDS + _STEPS * total / max(1, len(steps))
     return {"kinds": kinds, "variants": _variants(log), "seconds": seconds}
+
+
+def _sharded(log: ProcessLog) -> bool:
+    """Several ranks that are not plain DDP: a call of the model by one of them alone could wait for ever."""
+    ranks = log.active["world_size"] if log.active else 1
+    return ranks > 1 and not (log.modules and log.modules["distributed"])
 
 
 def _variants(log: ProcessLog) -> list[str]:

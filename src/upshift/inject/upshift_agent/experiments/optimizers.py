@@ -22,10 +22,11 @@ def run(experiments):
     with_gradients = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     if not with_gradients:
         raise ValueError("no gradients to step with")
-    variants = {"as it is": optimizer.step}
+    wait = experiments.torch.cuda.synchronize if with_gradients[0].is_cuda else _nothing
+    variants = {"as it is": _with(optimizer, {}, wait)}
     for name, flags in _VARIANTS.items():
         if all(flag in group for group in optimizer.param_groups for flag in flags):
-            variants[name] = _with(optimizer, flags)
+            variants[name] = _with(optimizer, flags, wait)
     result = quickest(variants, _SECONDS)
     result["optimizer"] = type(optimizer).__name__
     result["now"] = {flag: optimizer.param_groups[0].get(flag) for flag in ("foreach", "fused")}
@@ -33,13 +34,18 @@ def run(experiments):
     return result
 
 
-def _with(optimizer, flags):
+def _nothing() -> None:
+    """On the host a step is done when it returns."""
+
+
+def _with(optimizer, flags, wait):
     def step():
         before = [{flag: group[flag] for flag in flags} for group in optimizer.param_groups]
         for group in optimizer.param_groups:
             group.update(flags)
         try:
             optimizer.step()
+            wait()
         finally:
             for group, old in zip(optimizer.param_groups, before):
                 group.update(old)

@@ -15,6 +15,9 @@ from ..arrival import when_imported
 from ..events import DATA
 from ..sampler import installed
 
+_MOST_NOTES = 500
+"""Some loops make an iterator for every step."""
+
 
 def install(torch, recorder) -> None:
     """Wrap the loader and its iterator as soon as their module is there."""
@@ -95,6 +98,9 @@ def _wrap_loader(loader_class, recorder) -> None:
 
 def _note(recorder, loader, seconds) -> None:
     """An iterator was made: an epoch, an evaluation, or the start."""
+    made = loader.__dict__["_upshift_made"] = loader.__dict__.get("_upshift_made", 0) + 1
+    if made > _MOST_NOTES:
+        return
     dataset, collate = loader.dataset, loader.collate_fn
     recorder.emitter.emit(
         "loader",
