@@ -50,6 +50,8 @@ class Trainer:
         train = cfg["training"]
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         cuda = self.device.type == "cuda"
+        if not cuda:
+            torch.set_num_threads(1)  # a decoder step is too small to share between cores
         self.use_amp = train["amp"] and cuda
         torch.manual_seed(train["seed"])
         self.train_loader, self.val_loader, self.vocab = build_loaders(cfg, cuda)

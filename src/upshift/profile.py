@@ -155,7 +155,8 @@ def _live(talk: Console, enough: Enough, second: SecondAct) -> Iterator[Callable
 def _note(progress: Progress, snapshot: Snapshot) -> str:
     """What stands beside the bar."""
     if progress.stage == SecondAct.stage:
-        return f"{len(snapshot.processes[0].experiments) if snapshot.processes else 0} done"
+        log = training(snapshot.processes)
+        return f"{len(log.experiments) if log else 0} experiments done"
     if progress.step is None:
         torch = next((p.torch for p in snapshot.processes if p.torch), None)
         what = f"torch {torch} imported, waiting for the first steps" if torch else "waiting for torch"

@@ -13,22 +13,20 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-WIDTH, DEPTH, BATCH, LENGTH = 16, 12, 64, 96
+WIDTH, DEPTH, BATCH, LENGTH = 32, 10, 32, 96
 BUDGET_MB = 56
 
 
 class Block(nn.Module):
-    """A gated layer beside a residual connection."""
-
     def __init__(self):
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)
-        self.widen = nn.Linear(WIDTH, 8 * WIDTH)
-        self.narrow = nn.Linear(4 * WIDTH, WIDTH)
+        self.mlp = nn.Sequential(
+            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH), nn.Dropout(0.1)
+        )
 
     def forward(self, x):
-        value, gate = self.widen(self.norm(x)).chunk(2, dim=-1)
-        return x + self.narrow(value * nn.functional.silu(gate))
+        return x + self.mlp(self.norm(x))
 
 
 class Network(nn.Module):
@@ -64,6 +62,7 @@ def main():
     model = Network(checkpointed=args.mode != "fixed")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     if args.mode == "near":
+        model(inputs[:1]).sum().backward()  # libraries take their own memory on first use
         limit_memory(BUDGET_MB)
 
     steps = args.steps or 100_000
