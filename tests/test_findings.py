@@ -12,7 +12,7 @@ from findings import CASES, PROGRAMS, Case, command
 from upshift_cli import profile
 
 # A noisy neighbour on the machine is a true finding and no concern of these tests.
-_SECONDS = "6"
+_SECONDS = "4"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

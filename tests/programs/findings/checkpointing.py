@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-WIDTH, DEPTH, BATCH, LENGTH = 32, 10, 32, 96
-BUDGET_MB = 56
+WIDTH, DEPTH, BATCH, LENGTH = 32, 32, 6, 96
+BUDGET_MB = 34
 
 
 class Block(nn.Module):

@@ -12,7 +12,7 @@ import time
 _MOST_CALLS = 32
 _LONGEST_SECONDS = 0.5
 """Of the calls that are run together as one variant; more than one is kept where there is more than one."""
-_SECONDS = 5.0
+_SECONDS = 3.0
 
 
 def run(experiments):

@@ -7,7 +7,7 @@ import time
 _SIZES = {"cpu": (256, 512, 1024), "cuda": (4096, 8192)}
 _SLOW_SECONDS = 0.3
 _COPIED_BYTES = {"cpu": 64 << 20, "cuda": 1 << 30}
-_SECONDS = 0.4
+_SECONDS = 0.3
 
 
 def run(experiments):

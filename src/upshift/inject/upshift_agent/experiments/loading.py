@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-_SECONDS = 3.0
+_SECONDS = 2.0
 _MOST = 100
 
 

@@ -7,7 +7,7 @@ _VARIANTS = {
     "foreach": {"foreach": True, "fused": False},
     "fused": {"foreach": False, "fused": True},
 }
-_SECONDS = 1.5
+_SECONDS = 1.0
 
 
 def run(experiments):

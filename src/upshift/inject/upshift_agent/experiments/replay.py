@@ -8,7 +8,7 @@ from ..events import DATA
 
 _KEPT = 4
 _MOST_STEPS = 40
-_SECONDS = 4.0
+_SECONDS = 3.0
 
 
 def run(experiments):
