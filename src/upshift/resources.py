@@ -129,7 +129,7 @@ class ResourceWatch:
             major_faults=faults,
             other_cores=_rate([(t, c) for t, c in self._machine], minus=cores),
             other_processes=tuple(
-                f"{name} (pid {pid})" for pid, (name, first, last) in others[:2] if last - first > 0.2 * span
+                f"{name} (pid {pid})" for pid, (name, first, last) in others[:4] if last - first > 0.2 * span
             )
             if span
             else (),

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FEATURES, WIDTH, DEPTH, BATCH = 64, 256, 12, 128
+FEATURES, WIDTH, BATCH = 64, 256, 128
 
 
 class Block(nn.Module):
@@ -38,11 +38,24 @@ class Network(nn.Module):
     def __init__(self, mode):
         super().__init__()
         self.first = nn.Linear(FEATURES, WIDTH)
-        self.blocks = nn.Sequential(*(Block(mode) for _ in range(DEPTH)))
+        self.blocks = nn.ModuleList(Block(mode) for _ in range(12))
         self.head = nn.Linear(WIDTH, 10)
 
     def forward(self, x):
-        return self.head(self.blocks(self.first(x)))
+        x = self.first(x)
+        x = self.blocks[0](x)
+        x = self.blocks[1](x)
+        x = self.blocks[2](x)
+        x = self.blocks[3](x)
+        x = self.blocks[4](x)
+        x = self.blocks[5](x)
+        x = self.blocks[6](x)
+        x = self.blocks[7](x)
+        x = self.blocks[8](x)
+        x = self.blocks[9](x)
+        x = self.blocks[10](x)
+        x = self.blocks[11](x)
+        return self.head(x)
 
 
 def endless(loader):

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 WARMUP = 5
 BATCH = 4
 STEPS = 64
-WIDTH = 64
+WIDTH = 32
 
 
 class Attention(nn.Module):
@@ -24,8 +24,7 @@ class Attention(nn.Module):
         self.query = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, state, memory):
-        scores = self.query(state) @ memory.transpose(1, 2) / WIDTH**0.5
-        return scores.softmax(dim=-1) @ memory
+        return nn.functional.scaled_dot_product_attention(self.query(state), memory, memory)
 
 
 class StepwiseDecoder(nn.Module):
