@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench bench-findings clean
+.PHONY: demo test check test-findings bench bench-findings clean
 
 demo: $(VENV)/.has-examples
 	$(BIN)/upshift demo
 
 test: $(VENV)/.has-test
 	$(BIN)/python -m pytest
+
+test-findings: $(VENV)/.has-test
+	$(BIN)/python -m pytest -m "slow or not slow" tests/test_findings.py
 
 check: $(VENV)/.has-test $(VENV)/.has-check
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

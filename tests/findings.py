@@ -24,8 +24,8 @@ class Case:
     """Words that the evidence or the fix must hold."""
     at: str | None = None
     """Text of the source line that `where` of the first kind must name, or a neighbour of it."""
-    experiments: bool = False
-    """Can only be known from an experiment in the run."""
+    experiments: str = ""
+    """Can only be known from this experiment in the run."""
     threads: bool = False
     """The program sets its own threads."""
 
@@ -35,10 +35,10 @@ class Case:
 
 
 CASES = (
-    Case(program="micro_batch", found=("micro_batch",), experiments=True),
-    Case(program="micro_batch", mode="near", absent=("micro_batch",), experiments=True),
-    Case(program="per_sample_calls", found=("per_sample_calls",), experiments=True),
-    Case(program="per_sample_calls", mode="near", absent=("per_sample_calls",), experiments=True),
+    Case(program="micro_batch", found=("micro_batch",), experiments="calls"),
+    Case(program="micro_batch", mode="near", absent=("micro_batch",), experiments="calls"),
+    Case(program="per_sample_calls", found=("per_sample_calls",), experiments="calls"),
+    Case(program="per_sample_calls", mode="near", absent=("per_sample_calls",), experiments="calls"),
     Case(program="many_calls", found=("many_calls",)),
     Case(program="many_calls", mode="near", absent=("many_calls",)),
     Case(
@@ -46,7 +46,7 @@ CASES = (
         found=("data_wait", "workers_zero"),
         says="mostly decoding",
         at="__getitem__",
-        experiments=True,
+        experiments="replay",
     ),
     Case(
         program="data_wait",
@@ -65,13 +65,19 @@ CASES = (
     Case(program="workers_many", mode="near", absent=("workers_many",)),
     Case(program="checkpointing", found=("checkpointing",)),
     Case(program="checkpointing", mode="near", absent=("checkpointing",)),
-    Case(program="precision_bf16", found=("precision_slow",), experiments=True),
+    Case(program="precision_bf16", found=("precision_slow",), experiments="calls"),
     Case(
-        program="precision_bf16", mode="near", absent=("precision_slow", "precision_high"), experiments=True
+        program="precision_bf16",
+        mode="near",
+        absent=("precision_slow", "precision_high"),
+        experiments="calls",
     ),
-    Case(program="precision_fp64", found=("precision_high",), experiments=True),
+    Case(program="precision_fp64", found=("precision_high",), experiments="calls"),
     Case(
-        program="precision_fp64", mode="near", absent=("precision_slow", "precision_high"), experiments=True
+        program="precision_fp64",
+        mode="near",
+        absent=("precision_slow", "precision_high"),
+        experiments="calls",
     ),
     Case(program="padding", found=("padding",)),
     Case(program="padding", mode="near", absent=("padding", "sequence_limit")),
@@ -86,19 +92,19 @@ CASES = (
     Case(program="saving", mode="near", absent=("saving",)),
     Case(program="logging_prints", found=("logging",)),
     Case(program="logging_prints", mode="near", absent=("logging",)),
-    Case(program="optimizer", found=("optimizer",), says="fused=True", experiments=True),
-    Case(program="optimizer", mode="near", absent=("optimizer",), experiments=True),
-    Case(program="threads_many", found=("threads_many",), experiments=True, threads=True),
-    Case(program="threads_many", mode="near", absent=("threads_many",), experiments=True, threads=True),
-    Case(program="threads_few", found=("threads_few",), experiments=True, threads=True),
-    Case(program="threads_few", mode="near", absent=("threads_few",), experiments=True, threads=True),
+    Case(program="optimizer", found=("optimizer",), says="fused=True", experiments="optimizer"),
+    Case(program="optimizer", mode="near", absent=("optimizer",), experiments="optimizer"),
+    Case(program="threads_many", found=("threads_many",), experiments="calls", threads=True),
+    Case(program="threads_many", mode="near", absent=("threads_many",), experiments="calls", threads=True),
+    Case(program="threads_few", found=("threads_few",), experiments="calls", threads=True),
+    Case(program="threads_few", mode="near", absent=("threads_few",), experiments="calls", threads=True),
     Case(program="page_faults", found=("page_faults",)),
     Case(program="page_faults", mode="near", absent=("page_faults",)),
     Case(program="recompiles", found=("recompiles",)),
     Case(program="recompiles", mode="near", absent=("recompiles", "graph_breaks")),
     Case(program="graph_breaks", found=("graph_breaks",)),
     Case(program="graph_breaks", mode="near", absent=("graph_breaks", "recompiles")),
-    Case(program="no_sync", found=("no_sync",), experiments=True),
+    Case(program="no_sync", found=("no_sync",), experiments="calls"),
     Case(program="no_sync", mode="near", absent=("no_sync",)),
     Case(program="no_sync", mode="fixed", absent=("no_sync",)),
     Case(program="unbalanced_ranks", found=("unbalanced_ranks",)),

@@ -15,7 +15,13 @@ from upshift_cli import profile
 _SECONDS = "4"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# What needs an experiment takes its time: `make test-findings` runs these too.
+_PARAMETERS = [
+    pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.experiments else []) for case in CASES
+]
+
+
+@pytest.mark.parametrize("case", _PARAMETERS)
 def test_finding(case: Case, tmp_path: Path) -> None:
     extra = {"OMP_NUM_THREADS": str(os.cpu_count())} if case.threads else {}
     run = profile(
@@ -78,6 +84,7 @@ def test_own_workers_are_no_other_program(tmp_path: Path) -> None:
     assert "other_process" not in {f["kind"] for f in run.document["findings"]}
 
 
+@pytest.mark.slow
 def test_a_well_tuned_run_is_left_alone(tmp_path: Path) -> None:
     run = profile(
         [sys.executable, str(PROGRAMS / "well_tuned.py"), "planted"],
@@ -90,6 +97,7 @@ def test_a_well_tuned_run_is_left_alone(tmp_path: Path) -> None:
     assert 0.2 < document["limit"]["compute_share"] < 1.2
 
 
+@pytest.mark.slow
 def test_a_loop_of_matrix_products_is_near_the_limit(tmp_path: Path) -> None:
     run = profile(
         [sys.executable, str(PROGRAMS / "matmul_loop.py"), "planted"], cwd=tmp_path, experiments=True

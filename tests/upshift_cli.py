@@ -45,9 +45,15 @@ def upshift(*arguments: str, cwd: Path, timeout: float = 240, **extra: str) -> R
 
 
 def profile(
-    command: list[str] | tuple[str, ...], *options: str, cwd: Path, experiments: bool = False, **extra: str
+    command: list[str] | tuple[str, ...],
+    *options: str,
+    cwd: Path,
+    experiments: bool | str = False,
+    **extra: str,
 ) -> Run:
     """`upshift profile --json - [options] -- command`; without experiments, which take their time, unless asked."""
     if not experiments:
         options = (*options, "--no-experiments")
+    elif isinstance(experiments, str):
+        options = (*options, "--experiments", experiments)
     return upshift("profile", "--json", "-", *options, "--", *command, cwd=cwd, **extra)

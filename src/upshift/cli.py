@@ -107,6 +107,7 @@ def _add_measuring(verb: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only look: do not try at the end of the run what fixes would save",
     )
+    verb.add_argument("--experiments", type=_kinds, default=None, help=argparse.SUPPRESS)
     verb.add_argument("--show-output", action="store_true", help="copy the program's output to stderr")
     verb.add_argument(
         "--first-step-timeout",
@@ -125,6 +126,10 @@ def _add_measuring(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--isolation", choices=("auto", "overlay", "redirect"), default="auto", help=argparse.SUPPRESS
     )
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def _positive(text: str) -> float:
@@ -190,7 +195,7 @@ def _profile_command(options: argparse.Namespace, command: Any) -> int:
             seconds=options.seconds,
             first_step_seconds=options.first_step_timeout,
             timeout_seconds=options.timeout,
-            experiments=not options.no_experiments,
+            experiments=() if options.no_experiments else options.experiments,
             settings=Settings(
                 keep_outputs=options.keep_outputs,
                 isolate=options.isolation,

@@ -40,8 +40,8 @@ class Request:
     seconds: float | None = None
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
-    experiments: bool = True
-    """Try in the run itself, after the measurement, what fixes would save."""
+    experiments: tuple[str, ...] | None = None
+    """What to try in the run itself, after the measurement; None: all that can pay, empty: nothing."""
     settings: Settings = Settings()
 
 

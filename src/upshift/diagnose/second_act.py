@@ -27,7 +27,7 @@ class SecondAct:
 
     stage = "trying fixes"
 
-    def __init__(self, *, wanted: bool) -> None:
+    def __init__(self, *, wanted: tuple[str, ...] | None) -> None:
         self.wanted = wanted
         self.begun = False
         self._reason = ""
@@ -39,15 +39,17 @@ class SecondAct:
         log = training(snapshot.processes)
         if (
             reason not in _MEASURED
-            or not self.wanted
+            or self.wanted == ()
             or not snapshot.running
             or snapshot.experiment is None
             or log is None
         ):
             return reason
-        wanted = plan(log)
-        self._seconds = wanted["seconds"]
-        snapshot.experiment(wanted)
+        chosen = plan(log)
+        if self.wanted is not None:
+            chosen["kinds"] = [kind for kind in chosen["kinds"] if kind in self.wanted]
+        self._seconds = chosen["seconds"]
+        snapshot.experiment(chosen)
         self.begun = True
         self._reason = reason
         self._began_at = time.monotonic()
