@@ -18,6 +18,7 @@ COMMAND is what you type today, unchanged: python train.py …, python -m pkg.tr
 torchrun …, accelerate launch …
 
 exit codes: 0 done · 1 your program failed · 2 bad usage · 3 nothing could be measured · 4 stopped by a limit
+5 not the same training (verify)
 """
 
 
@@ -61,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"upshift {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     _add_profile(verbs)
+    _add_verify(verbs)
     _add_demo(verbs)
     return parser
 
@@ -75,6 +77,55 @@ def _add_profile(verbs: Any) -> None:
     )
     _add_measuring(verb)
     verb.set_defaults(run=_profile)
+
+
+def _add_verify(verbs: Any) -> None:
+    verb = verbs.add_parser(
+        "verify",
+        help="are these two settings the same training?",
+        usage="upshift verify --set KNOB=VALUE [options] -- COMMAND…",
+        description="Runs COMMAND as it is and changed, a few steps each, seeded and without dropout, and compares "
+        "samples, losses, gradients and updates step by step with the noise of the run itself.",
+    )
+    verb.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="KNOB=VALUE",
+        dest="settings",
+        help="micro_batch=4, grad_accum=4, or any name given with --bind",
+    )
+    verb.add_argument(
+        "--bind",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="KNOB=WHERE",
+        dest="bindings",
+        help="where KNOB is set: --flag, key= (an override), file.yaml:key, file.py:NAME or file.py:LINE, $VARIABLE",
+    )
+    verb.add_argument("--against", metavar="COMMAND", help="compare with this whole command instead (quoted)")
+    verb.add_argument(
+        "--steps", type=_positive_int, default=8, metavar="N", help="steps to compare (default 8)"
+    )
+    verb.add_argument(
+        "--tolerance",
+        type=_positive,
+        metavar="E",
+        help="call a difference ε up to E the same, whatever the floor",
+    )
+    verb.add_argument("--float64", action="store_true", help="run both sides in float64")
+    verb.add_argument("--json", metavar="FILE", help="write the document upshift.verify/1 (- for stdout)")
+    _add_launching(verb)
+    verb.set_defaults(run=_verify)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name or not value:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    return name, value
 
 
 def _add_demo(verbs: Any) -> None:
@@ -108,6 +159,10 @@ def _add_measuring(verb: argparse.ArgumentParser) -> None:
         help="only look: do not try at the end of the run what fixes would save",
     )
     verb.add_argument("--experiments", type=_kinds, default=None, help=argparse.SUPPRESS)
+    _add_launching(verb)
+
+
+def _add_launching(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--show-output", action="store_true", help="copy the program's output to stderr")
     verb.add_argument(
         "--first-step-timeout",
@@ -222,6 +277,38 @@ def _profile_command(options: argparse.Namespace, command: Any) -> int:
         talk.print("interrupted: the figures rest on the steps seen so far")
         return 130
     return 4 if outcome.ended_by == "timeout" else 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from upshift.command import understand
+
+    if options.command is None:
+        raise UsageError(
+            "no `--` before the command",
+            hint="upshift verify --set micro_batch=4 --set grad_accum=4 -- python train.py --config config.yaml",
+        )
+    _check_output(options.json)
+    command = understand(options.command)
+    if not options.settings and not options.against:
+        raise UsageError(
+            "nothing to compare the command with",
+            hint="--set micro_batch=4 --set grad_accum=4, or --against 'python train.py --other'",
+        )
+    from upshift.verify.ask import ask
+
+    talk = _console()
+    answer = ask(options, command, talk)
+    from upshift.report.verify_json import document
+
+    if options.json:
+        _write(document(answer), options.json)
+    if options.json != "-":
+        from rich.console import Console
+
+        from upshift.report.verify_text import show
+
+        show(answer, Console())
+    return {"different": 5, "unknown": 3}.get(answer.verdict.kind, 0)
 
 
 def _console() -> Console:

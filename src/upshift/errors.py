@@ -7,7 +7,9 @@ UpshiftError
 │   ├── AgentHidden               no Python process in it let the agent in
 │   ├── NoTorch                   no process imported torch
 │   ├── TorchTooOld               torch is older than the probes need
-│   └── NoStep                    torch, but no step within the time given
+│   ├── NoStep                    torch, but no step within the time given
+│   ├── NotBound                  a setting asked for could not be found, or had no effect
+│   └── LeverFailed               the run could not be steered as asked
 ├── MachineProblem             3  full disk, no scratch folder, a process that would not start
 └── Interrupted              130  Ctrl-C or SIGTERM
 """
@@ -17,9 +19,11 @@ from __future__ import annotations
 __all__ = [
     "AgentHidden",
     "Interrupted",
+    "LeverFailed",
     "MachineProblem",
     "NoStep",
     "NoTorch",
+    "NotBound",
     "NothingMeasured",
     "ProgramFailed",
     "TorchTooOld",
@@ -80,6 +84,14 @@ class TorchTooOld(NothingMeasured):
 
 class NoStep(NothingMeasured):
     """torch was imported, but no step was seen in the time given."""
+
+
+class NotBound(NothingMeasured):
+    """Where a setting is made could not be found, or setting it there changed nothing."""
+
+
+class LeverFailed(NothingMeasured):
+    """A lever could not be pulled: what was to be tried was not tried."""
 
 
 class MachineProblem(UpshiftError):

@@ -39,6 +39,12 @@ class ProcessLog:
     experiments_from: int | None = None
     """Index of the first step group that is an experiment and no measurement."""
     experiments_ended: bool = False
+    witness_models: dict[int, Event] = field(default_factory=dict)
+    witness: list[Event] = field(default_factory=list)
+    draws: list[Event] = field(default_factory=list)
+    loss_sites: list[Event] = field(default_factory=list)
+    trainer: Event | None = None
+    lever_failures: list[Event] = field(default_factory=list)
     cost: Event | None = None
     probe_failures: list[Event] = field(default_factory=list)
     ended: str | None = None
@@ -79,7 +85,7 @@ class ProcessLog:
             self.steps.extend(row for row in rows if last is None or row["index"] < last)
         elif self.experiments_from is not None and kind in _MEASURED:
             return
-        elif kind in ("modules", "facts", "syncs", "trace"):
+        elif kind in ("modules", "facts", "syncs", "trace", "trainer"):
             setattr(self, kind, event)
         elif kind == "loader":
             self.loaders.append(event)
@@ -105,6 +111,16 @@ class ProcessLog:
             self.active, self.torch = event, event["torch"]
         elif kind == "too_old":
             self.too_old = event
+        elif kind == "witness":
+            self.witness.append(event)
+        elif kind == "witness_model":
+            self.witness_models.setdefault(event["optimizer"], event)
+        elif kind == "draws":
+            self.draws.append(event)
+        elif kind == "loss_site":
+            self.loss_sites.append(event)
+        elif kind == "lever_failed":
+            self.lever_failures.append(event)
         elif kind == "probe_failed":
             self.probe_failures.append(event)
         elif kind == "end":

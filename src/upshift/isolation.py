@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +30,14 @@ class Isolation:
     """Caches below the roots that stay shared."""
     planted: tuple[tuple[Path, str], ...]
     """Files that exist for this run only: the .pth that brings the agent in where PYTHONPATH is lost."""
+    edited: tuple[tuple[Path, str], ...] = ()
+    """Files the run sees with another content; without them the run must not start."""
 
 
-def plan(command: Command) -> Isolation:
+def plan(command: Command, edited: Mapping[Path, str] | None = None) -> Isolation:
     """Cover every top-level folder of people's work, and where this run works wherever that is."""
-    homes = {command.cwd}
+    edited = edited or {}
+    homes = {command.cwd, *(path.resolve().parent for path in edited)}
     if command.script is not None:
         homes.add(command.script.resolve().parent)
     roots = {p for p in Path("/").iterdir() if p.is_dir() and not p.is_symlink() and p.name not in _SYSTEM}
@@ -57,6 +61,7 @@ def plan(command: Command) -> Isolation:
         required=tuple(sorted(required)),
         through=through,
         planted=tuple((s / "zz_upshift.pth", _pth()) for s in sites),
+        edited=tuple((path.resolve(), text) for path, text in edited.items()),
     )
 
 

@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from upshift import config
@@ -33,7 +34,8 @@ class KeeperProcess:
         plan: Isolation | None,
         *,
         probe: bool,
-        trace: bool = False,
+        asked: Mapping[str, Any],
+        environment: Mapping[str, str],
     ) -> None:
         self.gone = False
         self.exit_code: int | None = None
@@ -44,16 +46,17 @@ class KeeperProcess:
             "control_fd": control_r,
             "status_fd": status_w,
             "argv": list(command.argv),
-            "env": config.child_environment(INJECT, run.session_file, probe=probe),
+            "env": {
+                **config.child_environment(INJECT, run.session_file, probe=probe),
+                **environment,
+            },
             "cwd": str(command.cwd),
             "stdout": str(run.stdout),
             "stderr": str(run.stderr),
             "scratch": str(run.root),
             "overlay": None,
         }
-        session: dict[str, Any] = {"events": str(run.events)}
-        if trace:
-            session["trace"] = True
+        session: dict[str, Any] = {"events": str(run.events), **asked}
         if probe:  # the run is thrown away: its end may be used for experiments
             session["experiments"] = str(run.experiments_file)
         if plan is not None:
@@ -62,6 +65,7 @@ class KeeperProcess:
                 "required": [str(r) for r in plan.required],
                 "through": [str(t) for t in plan.through],
                 "files": {str(path): text for path, text in plan.planted},
+                "edited": {str(path): text for path, text in plan.edited},
                 "scratch": str(run.overlay),
             }
         if kind == "redirect":

@@ -14,19 +14,10 @@ from upshift import session
 from upshift.command import Command
 from upshift.diagnose.diagnosis import Diagnosis, diagnose
 from upshift.diagnose.second_act import SecondAct
-from upshift.errors import (
-    AgentHidden,
-    Interrupted,
-    MachineProblem,
-    NoStep,
-    NothingMeasured,
-    NoTorch,
-    ProgramFailed,
-    TorchTooOld,
-    UpshiftError,
-)
+from upshift.errors import NoStep, NothingMeasured, UpshiftError
 from upshift.measure.enough import Enough, Progress
 from upshift.measure.profile import Profile, measure, training
+from upshift.outcomes import failed, why_nothing
 from upshift.report import units
 from upshift.session import Outcome, Settings, Snapshot
 
@@ -63,60 +54,18 @@ def profile(request: Request, talk: Console) -> tuple[Profile, Diagnosis, Outcom
 
         outcome = session.launch(request.command, request.settings, watch)
     measured = measure(outcome)
-    if measured is None or (_failed(outcome) and not second.begun):
+    if measured is None or (failed(outcome) and not second.begun):
         raise _why_not(outcome, request, measured)
     return measured, diagnose(outcome, measured), outcome
 
 
-def _failed(outcome: Outcome) -> bool:
-    return outcome.ended_by == "program" and outcome.exit_code not in (0, None)
-
-
 def _why_not(outcome: Outcome, request: Request, measured: Profile | None) -> UpshiftError:
     """The error that names what was seen and what to do."""
-    if outcome.ended_by == "interrupt":
-        return Interrupted("stopped before enough was measured; nothing is left running")
-    if outcome.disk_full:
-        return MachineProblem(
-            "the disk with upshift's scratch folder is full",
-            hint="free some space, or set UPSHIFT_SCRATCH to a folder on another disk",
-        )
-    steps = len(log.steps) if (log := training(outcome.processes)) else 0
-    if _failed(outcome):
-        code = outcome.exit_code or 0
-        how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
-        when = f"after {steps} steps" if steps else "before its first step"
-        return ProgramFailed(
-            f"your program {how} {when}; the output above is its own",
-            program_exit_code=code,
-            output=outcome.stderr or outcome.stdout,
-            hint="run it without upshift to see the same, then try again",
-        )
-    if not outcome.processes:
-        return AgentHidden(
-            "no Python process of the command let the agent in",
-            hint=(
-                "the command may start no Python, clear its environment (env -i, sudo, ssh, a container), "
-                "or run python -I/-S where upshift cannot plant its .pth file"
-            ),
-        )
-    old = next((p.too_old for p in outcome.processes if p.too_old), None)
-    if old is not None:
-        return TorchTooOld(
-            f"the program's torch is {old['version']}; upshift needs {old['oldest']} or newer",
-            hint="upgrade torch in the program's environment",
-        )
-    ran = f"{units.seconds(outcome.seconds)}, {len(outcome.processes)} Python process(es)"
-    if not any(p.torch for p in outcome.processes):
-        return NoTorch(
-            f"the command ran ({ran}) and no process imported torch",
-            hint="give the command that trains; if it only prepares data, profile the next one",
-        )
-    if log is None:
-        return NoStep(
-            f"torch was imported, but no backward and no optimizer step came ({ran})",
-            hint=f"if start-up takes longer, raise --first-step-timeout (now {request.first_step_seconds:g} s)",
-        )
+    log = training(outcome.processes)
+    steps = len(log.steps) if log else 0
+    why = why_nothing(outcome, first_step_seconds=request.first_step_seconds, steps=steps)
+    if why is not None:
+        return why
     if outcome.ended_by == "program":
         return NothingMeasured(
             f"the program ended by itself after {steps} step(s), too few to measure",

@@ -11,8 +11,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from upshift import isolation
@@ -39,6 +40,25 @@ class Settings:
     """Keep a few steps mark by mark."""
     pass_output: bool = False
     """Copy the program's output to stderr while it runs."""
+    levers: Mapping[str, Any] = field(default_factory=dict)
+    """What the agent changes in the run, by name; see the agent's levers/."""
+    witness: bool = False
+    """Record what every optimizer step is made of."""
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """Files of the user's that this run sees with another content; the files themselves stay as they are."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables set for this run."""
+
+    def for_agent(self) -> dict[str, Any]:
+        """What goes down to the agent."""
+        asked: dict[str, Any] = {}
+        if self.trace:
+            asked["trace"] = True
+        if self.levers:
+            asked["levers"] = dict(self.levers)
+        if self.witness:
+            asked["witness"] = {"hold": True}
+        return asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +116,22 @@ def launch(command: Command, settings: Settings, watch: Watcher) -> Outcome:
 
 
 def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, note: str | None) -> Outcome:
-    plan = isolation.plan(command) if kind == "overlay" else None
+    if settings.files and kind != "overlay":
+        raise MachineProblem(
+            "this run needs files with another content, and no overlay can be laid on this machine",
+            hint="bind the setting to a flag of the command instead: --bind micro_batch=--batch-size",
+        )
+    plan = isolation.plan(command, settings.files) if kind == "overlay" else None
     run = RunDir.create(avoid=plan.roots if plan else ())
     try:
         with KeeperProcess(
-            command, run, kind, plan, probe=not settings.keep_outputs, trace=settings.trace
+            command,
+            run,
+            kind,
+            plan,
+            probe=not settings.keep_outputs,
+            asked=settings.for_agent(),
+            environment=settings.environment,
         ) as keeper:
             reason, log, watcher = _follow(keeper, run, settings, watch)
             exit_code = keeper.exit_code  # what comes after this is our own doing

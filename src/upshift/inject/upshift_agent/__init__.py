@@ -1,4 +1,4 @@
-"""The agent: reads a training run from inside, changes nothing. Stdlib only; torch is the user's to import."""
+"""The agent: reads a training run from inside; changes only what a lever is asked to. Stdlib only."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ def arm(session_file: str) -> None:
         from . import redirect
 
         redirect.install(session["redirect"])
+    if session.get("levers"):
+        from . import levers
+
+        levers.before_torch(session["levers"])
     when_imported("torch", agent.torch_arrived)
     atexit.register(agent.leave, "exit")
     if hasattr(os, "register_at_fork"):
@@ -55,7 +59,15 @@ class Agent:
             return
         from . import probes
 
+        if self.session.get("levers"):
+            from . import levers
+
+            levers.install(torch, self.recorder, self.session["levers"])
         probes.install(torch, self.recorder)
+        if self.session.get("witness"):
+            from .probes import witness
+
+            witness.install(torch, self.recorder, self.session["witness"])
         if self.session.get("trace"):
             from .trace import Trace
 

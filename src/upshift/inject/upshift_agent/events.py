@@ -16,6 +16,12 @@ Shared by both sides, so stdlib only and Python 3.8 syntax. Times are seconds; `
     facts    threads, matmul_precision
     compiled graphs, breaks, seconds, steps, reasons: what torch.compile has done so far
     syncs    rows of name, line, calls, seconds: reads of GPU results by the host, so far
+    witness_model  what an optimizer trains: names and shapes, sketch of the start   upshift verify
+    witness  one optimizer step: samples, labels, losses, gradient and update sketched, see probes/witness
+    draws    what, generators: the data pipeline draws random numbers
+    loss_site  function, where: a line of the user's that takes a loss, or calls backward
+    trainer  model, accepts_loss_kwargs: an HF Trainer
+    lever_failed  lever, error: the trial is void
     trace    marks, modules, names: some steps mark by mark (profile --trace)
     experiments_begin  step: the first that is no measurement any more
     experiment         name, result, error: see experiments/

@@ -75,6 +75,7 @@ class Recorder:
         "detail_at",
         "detail_due",
         "device",
+        "eager",
         "emitter",
         "feed",
         "fetches",
@@ -86,6 +87,7 @@ class Recorder:
         "on_backward",
         "on_gap",
         "on_marks",
+        "on_model",
         "on_send",
         "optimizer_steps",
         "pending_micro",
@@ -110,6 +112,10 @@ class Recorder:
         """Called with the marks that are about to be played."""
         self.on_send: list = []
         """Called before events are sent."""
+        self.on_model: list = []
+        """Called with the model before each outermost call: levers that must see it first."""
+        self.eager = False
+        """Begin at the first call of a model with gradients, not at the first backward."""
         self.feed = None
         """An experiment with the DataLoader's batches (experiments.replay), or None."""
         self.capture = None
@@ -131,7 +137,7 @@ class Recorder:
         self.since = 0.0
         self.thread = 0
         """The thread that trains; 0 while dormant, which no thread is."""
-        self.closed = True
+        self.closed = not self.eager
         """Read on every module call: True where a call is not the model's outermost (or we are dormant)."""
         self.marks = 0
         self.sending_seconds = 0.0

@@ -112,6 +112,7 @@ def _note(recorder, loader, seconds) -> None:
         prefetch=loader.prefetch_factor,
         batch_size=loader.batch_size,
         batches=_length(loader),
+        samples=_length(dataset),
         dataset=type(dataset).__name__,
         dataset_where=function_line(getattr(type(dataset), "__getitem__", None))
         or function_line(getattr(type(dataset), "__iter__", None)),
@@ -123,10 +124,10 @@ def _note(recorder, loader, seconds) -> None:
     )
 
 
-def _length(loader):
+def _length(thing):
     try:
-        return len(loader)
-    except (TypeError, NotImplementedError):
+        return len(thing)
+    except (TypeError, NotImplementedError, AttributeError):
         return None
 
 

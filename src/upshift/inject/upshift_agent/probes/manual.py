@@ -45,6 +45,23 @@ def _note_batch(torch, recorder, tensors) -> None:
         node = next((parent for parent, _ in node.next_functions if parent is not None), None)
 
 
+def leaves(torch, roots: list, most: int | None = None) -> list:
+    """Parameters, found by walking the graph back from the loss; the first few if `most` is given."""
+    todo = [t.grad_fn for t in roots if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    seen: set = set()
+    found: list = []
+    while todo and len(seen) < _MOST_NODES and (most is None or len(found) < most):
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and leaf.numel():
+            found.append(leaf)
+        todo.extend(parent for parent, _ in node.next_functions)
+    return found
+
+
 class _Watch:
     def __init__(self, torch, recorder) -> None:
         self.torch = torch
@@ -60,17 +77,7 @@ class _Watch:
         if self.leaves or self.recorder.optimizer_steps or self.recorder.backwards < 1:
             return
         roots = tensors if isinstance(tensors, (list, tuple)) else [tensors]
-        todo = [t.grad_fn for t in roots if isinstance(t, self.torch.Tensor) and t.grad_fn is not None]
-        seen = set()
-        while todo and len(seen) < _MOST_NODES and len(self.leaves) < _LEAVES:
-            node = todo.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            leaf = getattr(node, "variable", None)
-            if leaf is not None and leaf.numel():
-                self.leaves.append(leaf)
-            todo.extend(parent for parent, _ in node.next_functions)
+        self.leaves = leaves(self.torch, roots, _LEAVES)
         self.before = [self._print(leaf) for leaf in self.leaves]
 
     def _print(self, leaf) -> tuple:

@@ -71,7 +71,12 @@ def _outermost_call(torch, recorder, original):
 
     def outermost(module, args, kwargs):
         if get_ident() != recorder.thread:
-            return original(module, *args, **kwargs)
+            if recorder.thread or not (recorder.eager and is_grad_enabled()):
+                return original(module, *args, **kwargs)
+            recorder.activate()
+        if recorder.on_model:
+            for callback in recorder.on_model:
+                callback(module)
         if detail.on:
             return detail.call(module, args, kwargs, original)
         grad = is_grad_enabled()

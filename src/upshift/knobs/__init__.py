@@ -1,0 +1,1 @@
+"""Knobs: what can be turned in a training, and where the user turns it."""

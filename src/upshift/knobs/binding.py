@@ -1,0 +1,268 @@
+"""Where the user sets something, and how to set it there: one class a kind, one method each.
+
+As text (`--bind micro_batch=TEXT`, and in what upshift prints):
+
+    --batch-size             a flag of the command, or of a flag in the shell script it runs
+    trainer.batch_size=      an override on the command line, as hydra takes them
+    config.yaml:train.batch  a key of a config file; without the file, the one that the command names
+    train.py:BATCH           a value in code, by name (main.BATCH if there are several) or by line
+    $BATCH                   a variable of the environment
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.command import Command
+from upshift.errors import UsageError
+from upshift.knobs import code, config_file
+from upshift.knobs.change import Change
+
+_SHELL = (".sh", ".bash", ".slurm", ".sbatch")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A place where a setting is made."""
+
+    def apply(self, change: Change, value: object) -> Change:
+        """The change with this setting turned to `value`."""
+        raise NotImplementedError
+
+    def now(self, change: Change) -> object:
+        """The value it has, or None where it is not written down."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Flag(Binding):
+    """`--batch-size 8` or `--batch-size=8`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def now(self, change: Change) -> object:
+        """As given on the command line or in the shell script it runs."""
+        argv = change.command.argv
+        for i, argument in enumerate(argv):
+            if argument == self.name and i + 1 < len(argv):
+                return _value(argv[i + 1])
+            if argument.startswith(self.name + "="):
+                return _value(argument.partition("=")[2])
+        script = _shell_script(change.command)
+        if script is not None and (match := self._in(change.text(script))):
+            return _value(match.group(2).strip("\"'"))
+        return None
+
+    def apply(self, change: Change, value: object) -> Change:
+        """Replace the value where the flag stands, or add the flag."""
+        argv = list(change.command.argv)
+        for i, argument in enumerate(argv):
+            if argument == self.name and i + 1 < len(argv):
+                argv[i + 1] = str(value)
+                return change.with_argv(tuple(argv))
+            if argument.startswith(self.name + "="):
+                argv[i] = f"{self.name}={value}"
+                return change.with_argv(tuple(argv))
+        script = _shell_script(change.command)
+        if script is not None:
+            text = change.text(script)
+            if match := self._in(text):
+                return change.with_file(script, text[: match.start(2)] + str(value) + text[match.end(2) :])
+            if not re.search(r"\$[@*]|\$\{@", text):
+                raise UsageError(
+                    f"{self.name} is not in {script.name}, and the script does not pass its arguments on",
+                    hint=f"add {self.name} to the python line of {script.name}, with the value it has today",
+                )
+        return change.with_argv((*argv, self.name, str(value)))
+
+    def _in(self, text: str) -> re.Match[str] | None:
+        return re.search(
+            rf"(?<![\w-])({re.escape(self.name)}(?:[ \t]+|=))(\"[^\"]*\"|'[^']*'|[^\s\\;|&]+)", text
+        )
+
+
+@dataclass(frozen=True)
+class Override(Binding):
+    """`trainer.batch_size=8` on the command line."""
+
+    key: str
+
+    def __str__(self) -> str:
+        return self.key + "="
+
+    def now(self, change: Change) -> object:
+        """As given on the command line."""
+        for argument in change.command.argv:
+            if argument.lstrip("+").startswith(self.key + "="):
+                return _value(argument.partition("=")[2])
+        return None
+
+    def apply(self, change: Change, value: object) -> Change:
+        """Replace the override, or add it."""
+        argv = list(change.command.argv)
+        for i, argument in enumerate(argv):
+            if argument.lstrip("+").startswith(self.key + "="):
+                argv[i] = f"{argument.partition('=')[0]}={value}"
+                return change.with_argv(tuple(argv))
+        return change.with_argv((*argv, f"{self.key}={value}"))
+
+
+@dataclass(frozen=True)
+class FileKey(Binding):
+    """A key of a config file."""
+
+    path: Path
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.path.name}:{self.key}"
+
+    def _entry(self, change: Change) -> config_file.Entry | None:
+        found = config_file.entries(self.path, change.text(self.path))
+        return next((e for e in found if e.key == self.key), None)
+
+    def now(self, change: Change) -> object:
+        """As the file says."""
+        entry = self._entry(change)
+        return entry.value if entry else None
+
+    def apply(self, change: Change, value: object) -> Change:
+        """The file with this value changed."""
+        entry = self._entry(change)
+        if entry is None:
+            raise UsageError(f"{self.path.name} has no key {self.key!r}")
+        return change.with_file(self.path, config_file.with_value(change.text(self.path), entry, value))
+
+
+@dataclass(frozen=True)
+class InCode(Binding):
+    """A literal in a Python file, by name and how many of that name come before it."""
+
+    path: Path
+    name: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path.name}:{self.name}"
+
+    def site(self, change: Change) -> code.Site:
+        """Where it stands now."""
+        found = [s for s in code.sites(change.text(self.path)) if s.name == self.name]
+        if len(found) <= self.number:
+            raise UsageError(f"{self.path.name} has no value called {self.name!r}")
+        return found[self.number]
+
+    def now(self, change: Change) -> object:
+        """As the code says."""
+        return self.site(change).value
+
+    def apply(self, change: Change, value: object) -> Change:
+        """The file with this literal changed."""
+        text = change.text(self.path)
+        return change.with_file(self.path, code.with_value(text, self.site(change), value))
+
+
+@dataclass(frozen=True)
+class Variable(Binding):
+    """A variable of the environment."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return "$" + self.name
+
+    def now(self, change: Change) -> object:
+        """As set for this run only; the user's own environment is not asked."""
+        return change.environment.get(self.name)
+
+    def apply(self, change: Change, value: object) -> Change:
+        """Set it for the run."""
+        return change.with_variable(self.name, str(value))
+
+
+def parse(text: str, command: Command) -> Binding:
+    """A binding from its text. Raises UsageError where it leads nowhere."""
+    if text.startswith("$"):
+        return Variable(text[1:])
+    if text.startswith("-"):
+        return Flag(text)
+    if text.endswith("="):
+        return Override(text[:-1])
+    name, _, key = text.rpartition(":")
+    if name:
+        path = (command.cwd / name).resolve()
+        if not path.is_file():
+            raise UsageError(f"--bind names the file {name!r}, which does not exist in {command.cwd}")
+        return _in_code(path, key) if path.suffix == ".py" else _file_key(path, key)
+    found = [b for path in config_files(command) if (b := _maybe_key(path, key)) is not None]
+    if len(found) == 1:
+        return found[0]
+    if command.script is not None and command.script.suffix == ".py" and not found:
+        return _in_code(command.script, key)
+    raise UsageError(
+        f"--bind {text!r}: {'no config file the command names has' if not found else 'several files have'} that key",
+        hint="name the file: --bind micro_batch=config.yaml:train.batch_size",
+    )
+
+
+def config_files(command: Command) -> Iterator[Path]:
+    """Config files that the command names."""
+    for argument in command.argv[1:]:
+        path = command.cwd / argument.rpartition("=")[2]
+        if path.suffix in config_file.SUFFIXES and path.is_file():
+            yield path.resolve()
+
+
+def _maybe_key(path: Path, key: str) -> FileKey | None:
+    found = config_file.entries(path, path.read_text(encoding="utf-8", errors="replace"))
+    matching = [e.key for e in found if e.key == key] or [e.key for e in found if e.key.endswith("." + key)]
+    return FileKey(path, matching[0]) if len(matching) == 1 else None
+
+
+def _file_key(path: Path, key: str) -> FileKey:
+    binding = _maybe_key(path, key)
+    if binding is None:
+        raise UsageError(f"{path.name} has no single key {key!r}")
+    return binding
+
+
+def _in_code(path: Path, name: str) -> InCode:
+    try:
+        found = code.sites(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path.name} cannot be read as Python: {error}") from error
+    if name.isdigit():
+        matching = [s for s in found if s.line == int(name) and isinstance(s.value, int)]
+    else:
+        matching = [s for s in found if s.name == name] or [s for s in found if s.last == name]
+    if len(matching) != 1:
+        what = "no value" if not matching else f"{len(matching)} values"
+        raise UsageError(
+            f"{path.name} has {what} called {name!r}",
+            hint=f"give its line: --bind KNOB={path.name}:LINE"
+            + "".join(f"\n  line {s.line}: {s.name} = {s.value!r}" for s in matching[:8]),
+        )
+    same = [s for s in found if s.name == matching[0].name]
+    return InCode(path, matching[0].name, same.index(matching[0]))
+
+
+def _shell_script(command: Command) -> Path | None:
+    script = command.script
+    return script.resolve() if script is not None and script.suffix in _SHELL else None
+
+
+def _value(text: str) -> object:
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return shlex.split(text)[0] if text[:1] in "\"'" and text else text

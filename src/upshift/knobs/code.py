@@ -1,0 +1,172 @@
+"""Values that sit in code: every place where a name is given a literal, with the exact span of the literal.
+
+Found with `ast`, changed by cutting out the span, so that all else in the file stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One literal."""
+
+    name: str
+    """What it is called: a variable, an argument, a key; with the surrounding function or class before a dot."""
+    value: object
+    line: int
+    start: int
+    """Offset of the literal in the text."""
+    stop: int
+    how: str
+    """`constant`, `attribute`, `argument`, `default`, `key` or `flag` (an argparse default)."""
+
+    @property
+    def last(self) -> str:
+        """The name without what surrounds it."""
+        return self.name.rpartition(".")[2]
+
+
+def sites(text: str) -> list[Site]:
+    """All of them, in the order of the text. Raises SyntaxError for what is not Python."""
+    tree = ast.parse(text)
+    offsets = _line_offsets(text)
+    return sorted(_walk(tree, "", text, offsets), key=lambda s: s.start)
+
+
+def with_value(text: str, site: Site, value: object) -> str:
+    """The text with this literal replaced."""
+    return text[: site.start] + repr(value) + text[site.stop :]
+
+
+def _line_offsets(text: str) -> list[int]:
+    offsets = [0]
+    for line in text.splitlines(keepends=True):
+        offsets.append(offsets[-1] + len(line))
+    return offsets
+
+
+def _walk(node: ast.AST, scope: str, text: str, offsets: list[int]) -> Iterator[Site]:
+    for child in ast.iter_child_nodes(node):
+        inner = scope
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inner = f"{scope}{child.name}."
+        for name, value, how in _named(child):
+            found = _literal(value)
+            if found is not _NOTHING:
+                start, stop = _span(value, text, offsets)
+                yield Site(
+                    name=inner + name if how != "default" else f"{inner}{name}",
+                    value=found,
+                    line=value.lineno,
+                    start=start,
+                    stop=stop,
+                    how=how,
+                )
+        yield from _walk(child, inner, text, offsets)
+
+
+def _named(node: ast.AST) -> Iterator[tuple[str, ast.expr, str]]:
+    """(name, value, how) given in this very node."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node.value, "constant"
+            elif isinstance(target, ast.Attribute):
+                yield target.attr, node.value, "attribute"
+            elif isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                yield str(target.slice.value), node.value, "key"
+            elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                for part, value in zip(target.elts, node.value.elts, strict=False):
+                    if isinstance(part, ast.Name):
+                        yield part.id, value, "constant"
+    elif isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
+        yield node.target.id, _field_default(node.value), "constant"
+    elif isinstance(node, ast.Call):
+        flag = _flag(node)
+        for keyword in node.keywords:
+            if keyword.arg == "default" and flag:
+                yield flag, keyword.value, "flag"
+            elif keyword.arg:
+                yield keyword.arg, keyword.value, "argument"
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value, value, "key"
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        positional = node.args.posonlyargs + node.args.args
+        for argument, default in zip(
+            positional[-len(node.args.defaults) :], node.args.defaults, strict=False
+        ):
+            yield argument.arg, default, "default"
+        for argument, keyword_default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+            if keyword_default is not None:
+                yield argument.arg, keyword_default, "default"
+
+
+def _field_default(value: ast.expr) -> ast.expr:
+    """`field(default=8)` means 8."""
+    if isinstance(value, ast.Call):
+        for keyword in value.keywords:
+            if keyword.arg == "default":
+                return keyword.value
+    return value
+
+
+def _flag(node: ast.Call) -> str | None:
+    """`--batch-size` of `parser.add_argument("--batch-size", …)`."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name not in ("add_argument", "option", "add_arg"):
+        return None
+    flags = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    return next((f.lstrip("-") for f in flags if f.startswith("--")), flags[0].lstrip("-") if flags else None)
+
+
+_NOTHING = object()
+
+
+def _literal(node: ast.expr) -> object:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str | bool):
+        return node.value
+    if isinstance(node, ast.UnaryOp | ast.BinOp):
+        try:
+            return _arithmetic(node)
+        except ValueError:
+            return _NOTHING
+    return _NOTHING
+
+
+def _arithmetic(node: ast.expr) -> float | int:
+    """`2 * 16` and the like."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_arithmetic(node.operand)
+    if isinstance(node, ast.BinOp):
+        left, right = _arithmetic(node.left), _arithmetic(node.right)
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        if isinstance(node.op, ast.Add):
+            return left + right
+        if isinstance(node.op, ast.Sub):
+            return left - right
+        if isinstance(node.op, ast.FloorDiv) and right:
+            return left // right
+        if isinstance(node.op, ast.Pow) and 0 <= right <= 64:
+            return left**right
+    raise ValueError
+
+
+def _span(node: ast.expr, text: str, offsets: list[int]) -> tuple[int, int]:
+    """Character offsets of a node; ast counts columns in UTF-8 bytes."""
+    assert node.end_lineno is not None and node.end_col_offset is not None
+
+    def offset(line: int, column: int) -> int:
+        start = offsets[line - 1]
+        end = offsets[line] if line < len(offsets) else len(text)
+        return start + len(text[start:end].encode()[:column].decode())
+
+    return offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset)

@@ -1,0 +1,89 @@
+"""What is already wrong with the accumulation as it is now: told from one run, before anything is changed."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+from upshift.verify import weights
+from upshift.verify.causes import clipping
+from upshift.verify.compare import norm
+from upshift.verify.trace import Step, Trace
+
+_UNEVEN = 0.05
+_CLOSE = 0.03
+
+
+def wrong_today(trace: Trace) -> tuple[str, ...]:
+    """Sentences, each with the line or setting to mend; empty if nothing is wrong or nothing can be told."""
+    accumulation = trace.grad_accum or 1
+    if accumulation < 2:
+        return ()
+    found = []
+    scale = loss_scale(trace)
+    if scale is not None and math.isclose(scale, accumulation, rel_tol=_CLOSE):
+        found.append(
+            f"the loss is not divided by the accumulation: gradients are {accumulation} times those of the mean"
+            + _at(trace, "backward", f"divide by {accumulation}")
+        )
+    elif scale is not None and math.isclose(scale, 1 / accumulation, rel_tol=_CLOSE):
+        found.append(
+            f"the loss is divided by the accumulation twice: gradients are 1/{accumulation} of those of the mean"
+            + _at(trace, "backward", "divide once")
+        )
+    uneven = max((_distortion(s) for s in trace.steps), default=0.0)
+    if uneven > _UNEVEN:
+        step = max(trace.steps, key=_distortion)
+        counts = weights.label_counts(step) or ()
+        found.append(
+            f"the loss is a mean of micro-batch means over {min(counts)} to {max(counts)} labels: some count up to "
+            f"{uneven:.0%} too much or too little" + _mend(trace, step)
+        )
+    if any(1 < s.scheduler_steps >= len(s.own_micro) > 1 for s in trace.steps[1:]):
+        found.append(
+            f"the scheduler steps with every micro-batch: it ends {accumulation} times as early as its steps say"
+        )
+    why = clipping(trace, trace)
+    if why is not None:
+        found.append(why)
+    return tuple(found)
+
+
+def loss_scale(trace: Trace) -> float | None:
+    """How many times the mean gradient the optimizer gets: 1 is right. None where the losses do not tell."""
+    factors = []
+    for step in trace.steps:
+        for micro in step.own_micro:
+            raw = [c.value for c in micro.calls if c.reduction == "mean" and c.value]
+            if len(raw) != 1 or micro.loss is None:
+                return None  # several terms: what the loss was before it was divided cannot be told
+            factors.append(micro.loss / raw[0])
+    if not factors or max(factors) - min(factors) > 0.01 * abs(median(factors)):
+        return None
+    return median(factors) * len(trace.steps[0].own_micro) * _rescaled(trace.steps[0])
+
+
+def _rescaled(step: Step) -> float:
+    """By how much gradients were scaled between the last backward and the step."""
+    if not step.micro_sketches or step.ranks != 1:
+        return 1.0
+    size = norm(step.micro_sketches[-1])
+    return norm(step.sketch) / size if size else 1.0
+
+
+def _distortion(step: Step) -> float:
+    if not weights.averaged(step):
+        return 0.0
+    return weights.distortion(weights.label_counts(step) or ())
+
+
+def _mend(trace: Trace, step: Step) -> str:
+    if trace.trainer is not None and not trace.trainer["accepts_loss_kwargs"]:
+        return f"; {trace.trainer['model']}.forward does not take num_items_in_batch, which Trainer offers"
+    function = next((c.function for m in step.micro for c in m.calls if c.reduction == "mean"), "")
+    return _at(trace, function, "sum, and divide by the labels of the whole step")
+
+
+def _at(trace: Trace, function: str, what: str) -> str:
+    where = trace.sites.get(function)
+    return f" ({where}: {what})" if where else ""

@@ -1,0 +1,40 @@
+"""Every trap about sameness: the right verdict, the right cause, and nothing cried about where nothing is wrong."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from traps import PROGRAMS, TRAPS, Trap
+from upshift_cli import Run, upshift
+
+_EXIT = {"different": 5, "unknown": 3}
+
+
+def verify(trap: Trap, cwd: Path) -> Run:
+    command = trap.command(sys.executable)
+    options = [*trap.sets]
+    if trap.against is not None:
+        options += ["--against", shlex.join([*command, *trap.against])]
+    return upshift("verify", "--json", "-", "--steps", str(trap.steps), *options, "--", *command, cwd=cwd)
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda t: t.name)
+def test_trap(trap: Trap, tmp_path: Path) -> None:
+    # batchwise.py's config is bound by its name in the folder the command runs in
+    run = verify(trap, PROGRAMS if trap.program == "batchwise.py" else tmp_path)
+    assert run.code == _EXIT.get(trap.kind, 0), run.stderr + run.stdout
+    found = run.document
+    assert found["schema"] == "upshift.verify/1"
+    verdict = found["verdict"]
+    assert verdict["kind"] == trap.kind, json.dumps(verdict, indent=1)
+    assert verdict["cause"] == trap.cause or trap.cause is None, verdict
+    said = " ".join([verdict["because"], *verdict["evidence"]])
+    assert trap.says in said, said
+    if trap.today == "":
+        assert found["today"] == []
+    elif trap.today is not None:
+        assert any(trap.today in sentence for sentence in found["today"]), found["today"]
