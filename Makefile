@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check test-findings bench bench-findings clean
+.PHONY: demo test check test-findings bench bench-findings bench-verify clean
 
 demo: $(VENV)/.has-examples
 	$(BIN)/upshift demo
@@ -22,6 +22,9 @@ bench: $(VENV)/.has-bench
 
 bench-findings: $(VENV)/.has-test
 	$(BIN)/python benchmarks/findings.py
+
+bench-verify: $(VENV)/.has-test
+	$(BIN)/python benchmarks/verify.py
 
 clean:
 	rm -rf $(VENV) dist build

@@ -84,11 +84,12 @@ def _scaled(a: Trace, b: Trace, off: Sequence[Difference], limit: float) -> Caus
     """B is a times a number."""
     if any(d.residual > max(10 * limit, 1e-4) or not 1e-6 < abs(d.rho) < 1e6 for d in off):
         return None
+    partial = _partly_scaled(a, b, off)
+    if partial is not None:
+        return partial
     factors = [d.rho for d in off]
     low, high = min(factors), max(factors)
     if high / low > 1 + _CLOSE or abs(low - 1) < _CLOSE:
-        return _partly_scaled(a, b, off)
-    if len(off) < len([d for d in off if d.samples is not False]):
         return None
     k = (a.grad_accum or 1) / (b.grad_accum or 1)
     rho = sum(factors) / len(factors)
