@@ -10,6 +10,7 @@ from __future__ import annotations
 
 _MOVE = 0.01
 _MOVE_ZEROS = 0.001
+_SHIFTS = 4096
 
 
 class Walk:
@@ -20,34 +21,31 @@ class Walk:
         self.parameters = parameters
         with torch.no_grad():
             self.start = [p.detach().clone() for p in parameters]
+            self.at = [p.clone() for p in self.start]
+            self.moved = [torch.empty_like(p) for p in self.start]
             self.zero = [not bool(p.any()) for p in self.start]
         longest = max((p.numel() for p in parameters), default=1)
         generator = torch.Generator()
         generator.manual_seed(8191)
-        signs = torch.randint(0, 2, (min(longest, 1 << 20) + 4096,), generator=generator, dtype=torch.int8)
-        self.signs = signs * 2 - 1
-        self.at = self.start
+        signs = torch.randint(0, 2, (longest + _SHIFTS,), generator=generator, dtype=torch.int8) * 2 - 1
+        first = parameters[0]
+        self.signs = signs.to(first.device, first.dtype)
 
     def updates(self) -> list:
         """What the optimizer has just added to each parameter."""
         with self.torch.no_grad():
-            return [p.detach() - held for p, held in zip(self.parameters, self.at)]
+            for parameter, held, moved in zip(self.parameters, self.at, self.moved):
+                self.torch.sub(parameter.detach(), held, out=moved)
+        return self.moved
 
     def go_on(self, step: int) -> None:
         """Undo the update and go to the next point."""
-        torch = self.torch
-        with torch.no_grad():
-            self.at = [self._point(number, held, step) for number, held in enumerate(self.start)]
-            for parameter, point in zip(self.parameters, self.at):
-                parameter.data.copy_(point)
-
-    def _point(self, number: int, held, step: int):
-        size = held.numel()
-        offset = (step * 97 + number * 31) % 4096
-        signs = self.signs[offset : offset + min(size, self.signs.numel() - offset)]
-        if signs.numel() < size:
-            signs = signs.repeat(-(-size // signs.numel()))[:size]
-        signs = signs.view(held.shape).to(held.device, held.dtype)
-        if self.zero[number]:
-            return signs * _MOVE_ZEROS
-        return held + held * signs * _MOVE
+        with self.torch.no_grad():
+            for number, (held, at) in enumerate(zip(self.start, self.at)):
+                offset = (step * 97 + number * 31) % _SHIFTS
+                signs = self.signs[offset : offset + held.numel()].view(held.shape)
+                if self.zero[number]:
+                    self.torch.mul(signs, _MOVE_ZEROS, out=at)
+                else:
+                    self.torch.addcmul(held, held, signs.to(held.dtype), value=_MOVE, out=at)
+            self.torch._foreach_copy_([p.data for p in self.parameters], self.at)

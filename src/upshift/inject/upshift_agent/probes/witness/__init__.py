@@ -21,7 +21,7 @@ from ..wrap import compiling_check
 from . import losses, samples
 from .sketch import Sketcher, packed
 
-_MICRO_STEPS = 3
+_MICRO_STEPS = 2
 """Steps whose micro-batches are sketched one by one."""
 _MOST_MICRO = 64
 

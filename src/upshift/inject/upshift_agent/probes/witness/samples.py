@@ -48,31 +48,34 @@ def _rows(torch, tensor, dim: int) -> list:
     if tensor.dtype == torch.float64:
         tensor = tensor.float()  # the same sample, whatever precision it is looked at in
     batch = tensor.shape[0]
-    sequences = tensor.dim() >= 2 and tensor.shape[1] > 1 and tensor.dim() <= 3
-    if not sequences:
-        return [[_hash(tensor[i])] for i in range(batch)]
-    steps = tensor.reshape(batch, tensor.shape[1], -1)
+    whole = (
+        ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size()) if tensor.numel() else b""
+    )
+    size = len(whole) // max(1, batch)
+    if tensor.dim() < 2 or tensor.shape[1] < 2 or tensor.dim() > 3:
+        return [[_hash(whole[i * size : (i + 1) * size])] for i in range(batch)]
+    length = tensor.shape[1]
+    steps = tensor.reshape(batch, length, -1)
     after = (steps == steps[:, -1:]).all(-1).flip(1).long().cumprod(1).sum(1).tolist()
     before = (steps == steps[:, :1]).all(-1).long().cumprod(1).sum(1).tolist()
+    one = size // length
     rows = []
     for i in range(batch):
-        row = steps[i]
+        row = whole[i * size : (i + 1) * size]
         rows.append(
             [
                 _hash(row),
-                _hash(row[-1])[:6],
+                _hash(row[-one:])[:6],
                 after[i],
-                _hash(row[: len(row) - after[i]]),
-                _hash(row[0])[:6],
+                _hash(row[: size - after[i] * one]),
+                _hash(row[:one])[:6],
                 before[i],
-                _hash(row[before[i] :]),
-                _hash(row[:_PREFIX]),
+                _hash(row[before[i] * one :]),
+                _hash(row[: _PREFIX * one]),
             ]
         )
     return rows
 
 
-def _hash(row) -> str:
-    row = row.contiguous()
-    size = row.numel() * row.element_size()
-    return hashlib.blake2b(ctypes.string_at(row.data_ptr(), size) if size else b"", digest_size=6).hexdigest()
+def _hash(row: bytes) -> str:
+    return hashlib.blake2b(row, digest_size=6).hexdigest()

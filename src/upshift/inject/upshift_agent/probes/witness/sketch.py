@@ -34,6 +34,7 @@ class Sketcher:
         signs = torch.randint(0, 2, (max(padded, longest),), generator=generator, dtype=torch.int8)
         self._signs = (signs * 2 - 1).to(self.device, self.dtype)
         self._flat = torch.zeros(padded, dtype=self.dtype, device=self.device)
+        self._signed = torch.empty_like(self._flat)  # kept: fresh memory costs more than the arithmetic
         self._buckets = [self._rows_to_buckets(chunk) for chunk in self._pieces]
 
     def _rows_to_buckets(self, chunk):
@@ -53,15 +54,16 @@ class Sketcher:
             flat = self.gather(tensors, chunk)
             used = flat.numel()
             squares += float(flat.dot(flat))
-            rows = (flat * self._signs[:used]).view(-1, _ROW).sum(1, dtype=torch.float64)
-            numbers.index_add_(0, buckets, rows)
+            signed = torch.mul(flat, self._signs[:used], out=self._signed[:used])
+            numbers.index_add_(0, buckets, signed.view(-1, _ROW).sum(1).double())
         return numbers, squares
 
     def gather(self, tensors: list, chunk: list):
         """A chunk's elements side by side, each piece padded with zeros to whole rows."""
         used = sum(_padded(stop - start) for _, start, stop in chunk)
         flat = self._flat[:used]
-        flat.zero_()
+        if len(self._pieces) > 1:  # else what pads the pieces is zero from the beginning
+            flat.zero_()
         targets, sources = [], []
         at = 0
         for number, start, stop in chunk:
@@ -69,6 +71,8 @@ class Sketcher:
             if tensor is not None:
                 targets.append(flat[at : at + stop - start])
                 sources.append(_plain(tensor).reshape(-1)[start:stop])
+            else:
+                flat[at : at + stop - start].zero_()
             at += _padded(stop - start)
         if targets:
             self.torch._foreach_copy_(targets, sources)
