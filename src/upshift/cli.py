@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     _add_profile(verbs)
     _add_verify(verbs)
+    _add_tune(verbs)
     _add_demo(verbs)
     return parser
 
@@ -119,6 +120,63 @@ def _add_verify(verbs: Any) -> None:
     verb.add_argument("--json", metavar="FILE", help="write the document upshift.verify/1 (- for stdout)")
     _add_launching(verb)
     verb.set_defaults(run=_verify)
+
+
+def _add_tune(verbs: Any) -> None:
+    verb = verbs.add_parser(
+        "tune",
+        help="what is the fastest way to run the same training here?",
+        usage="upshift tune [options] -- COMMAND…",
+        description="Measures COMMAND as it is, finds where its settings are made, tries what can pay in short runs, "
+        "proves that it is the same training, and writes the faster config or command.",
+    )
+    verb.add_argument(
+        "--budget", type=_duration, default=600.0, metavar="TIME", help="time for all of it: 10m, 90s"
+    )
+    verb.add_argument("--memory", type=_bytes, metavar="SIZE", help="most memory for data of a process: 8GiB")
+    verb.add_argument(
+        "--plan",
+        choices=("conservative", "balanced"),
+        default="conservative",
+        help="conservative: the same mathematics; balanced: lower precision too",
+    )
+    verb.add_argument(
+        "--only", type=_names, default=(), metavar="KNOBS", help="turn only these, e.g. micro_batch,workers"
+    )
+    verb.add_argument("--skip", type=_names, default=(), metavar="KNOBS", help="leave these as they are")
+    verb.add_argument(
+        "--bind",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="KNOB=WHERE",
+        dest="bindings",
+        help="as for verify",
+    )
+    verb.add_argument(
+        "--list-knobs", action="store_true", help="show what can be turned and where, and try nothing"
+    )
+    verb.add_argument("--json", metavar="FILE", help="write the document upshift.tune/1 (- for stdout)")
+    _add_launching(verb)
+    verb.set_defaults(run=_tune)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _duration(text: str) -> float:
+    factor = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:].lower())
+    return _positive(text if factor is None else text[:-1]) * (factor or 1.0)
+
+
+def _bytes(text: str) -> int:
+    import re
+
+    match = re.fullmatch(r"([0-9.]+)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise argparse.ArgumentTypeError(f"must be a size such as 8GiB, got {text!r}")
+    return int(_positive(match.group(1)) * 1024 ** " KMGT".index(match.group(2).upper() or " "))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -309,6 +367,54 @@ def _verify(options: argparse.Namespace) -> int:
 
         show(answer, Console())
     return {"different": 5, "unknown": 3}.get(answer.verdict.kind, 0)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from upshift.command import understand
+
+    if options.command is None:
+        raise UsageError(
+            "no `--` before the command", hint="upshift tune -- python train.py --config config.yaml"
+        )
+    _check_output(options.json)
+    command = understand(options.command)
+    from rich.console import Console
+
+    from upshift.apply import apply
+    from upshift.knobs.binding import parse
+    from upshift.knobs.change import Change
+    from upshift.knobs.knob import BY_NAME
+    from upshift.report.tune_json import document
+    from upshift.report.tune_text import show, show_knobs
+    from upshift.tuning import Options, look, tune
+
+    for name in (*options.only, *options.skip):
+        if name not in BY_NAME and name != "threads":
+            raise UsageError(f"no knob is called {name!r}", hint="knobs: " + ", ".join([*BY_NAME, "threads"]))
+    now = Change(command=command)
+    how = Options(
+        bindings={knob: parse(text, command) for knob, text in options.bindings},
+        only=frozenset(options.only),
+        skip=frozenset(options.skip),
+        plan=options.plan,
+        budget_seconds=options.budget,
+        memory_bytes=options.memory,
+        isolate=options.isolation,
+        first_step_seconds=options.first_step_timeout,
+        timeout_seconds=options.timeout,
+    )
+    talk = _console()
+    if options.list_knobs:
+        baseline, seen = look(now, how)
+        show_knobs(now, baseline, seen, Console())
+        return 0
+    plan = tune(now, how, lambda text: talk.print(text, highlight=False))
+    applied = apply(plan.now, plan.change) if plan.settings else None
+    if options.json:
+        _write(document(plan, applied), options.json)
+    if options.json != "-":
+        show(plan, applied, Console())
+    return 0
 
 
 def _console() -> Console:

@@ -41,6 +41,7 @@ class ProcessLog:
     experiments_ended: bool = False
     witness_models: dict[int, Event] = field(default_factory=dict)
     witness: list[Event] = field(default_factory=list)
+    settings: list[Event] = field(default_factory=list)
     draws: list[Event] = field(default_factory=list)
     loss_sites: list[Event] = field(default_factory=list)
     trainer: Event | None = None
@@ -115,6 +116,8 @@ class ProcessLog:
             self.witness.append(event)
         elif kind == "witness_model":
             self.witness_models.setdefault(event["optimizer"], event)
+        elif kind == "settings":
+            self.settings.append(event)
         elif kind == "draws":
             self.draws.append(event)
         elif kind == "loss_site":

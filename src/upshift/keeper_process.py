@@ -36,6 +36,7 @@ class KeeperProcess:
         probe: bool,
         asked: Mapping[str, Any],
         environment: Mapping[str, str],
+        memory_bytes: int | None = None,
     ) -> None:
         self.gone = False
         self.exit_code: int | None = None
@@ -55,6 +56,7 @@ class KeeperProcess:
             "stderr": str(run.stderr),
             "scratch": str(run.root),
             "overlay": None,
+            "memory": memory_bytes,
         }
         session: dict[str, Any] = {"events": str(run.events), **asked}
         if probe:  # the run is thrown away: its end may be used for experiments

@@ -48,6 +48,10 @@ class Settings:
     """Files of the user's that this run sees with another content; the files themselves stay as they are."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables set for this run."""
+    memory_bytes: int | None = None
+    """Most memory for data a process of the run may have (RLIMIT_DATA)."""
+    discover: bool = False
+    """Note where the run's settings come from."""
 
     def for_agent(self) -> dict[str, Any]:
         """What goes down to the agent."""
@@ -56,6 +60,8 @@ class Settings:
             asked["trace"] = True
         if self.levers:
             asked["levers"] = dict(self.levers)
+        if self.discover:
+            asked["discover"] = True
         if self.witness:
             asked["witness"] = {"hold": True}
         return asked
@@ -132,6 +138,7 @@ def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, not
             probe=not settings.keep_outputs,
             asked=settings.for_agent(),
             environment=settings.environment,
+            memory_bytes=settings.memory_bytes,
         ) as keeper:
             reason, log, watcher = _follow(keeper, run, settings, watch)
             exit_code = keeper.exit_code  # what comes after this is our own doing

@@ -9,6 +9,7 @@ keeper → upshift, on `status`: JSON lines {"event": "isolated" | "refused" | "
 
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -85,6 +86,8 @@ class Keeper:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            if self.spec.get("memory"):
+                resource.setrlimit(resource.RLIMIT_DATA, (self.spec["memory"], self.spec["memory"]))
             os.chdir(self.spec["cwd"])
             null = os.open(os.devnull, os.O_RDONLY)
             os.dup2(null, 0)

@@ -67,7 +67,7 @@ def candidates_for(now: Change, knob: str, value: object) -> Iterator[Binding]:
             and (value is None or there == value)
         )
 
-    for binding in _on_command_line(now):
+    for binding in on_command_line(now):
         if fits(str(binding).rstrip("="), binding.now(now)):
             yield binding
     for path in config_files(now.command):
@@ -90,7 +90,8 @@ def candidates_for(now: Change, knob: str, value: object) -> Iterator[Binding]:
                 yield from _in_code(now, path, fits)
 
 
-def _on_command_line(now: Change) -> Iterator[Binding]:
+def on_command_line(now: Change) -> Iterator[Binding]:
+    """Flags and overrides as they stand there."""
     for argument in now.command.argv[1:]:
         name = argument.partition("=")[0]
         if re.fullmatch(r"--?[A-Za-z][\w-]*", name):

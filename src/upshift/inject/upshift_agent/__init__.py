@@ -26,6 +26,11 @@ def arm(session_file: str) -> None:
         from . import redirect
 
         redirect.install(session["redirect"])
+    if session.get("discover"):
+        from .settings import Settings
+
+        agent.settings = Settings(agent.emitter)
+        agent.settings.listen()
     if session.get("levers"):
         from . import levers
 
@@ -45,6 +50,8 @@ class Agent:
         self.recorder = Recorder(self.emitter)
         self.recorder.on_active.append(self.became_active)
         self.torch = None
+        self.settings = None
+        """Where the run's settings come from (settings.Settings), while that is asked for."""
         self.forked = False
 
     def torch_arrived(self, torch) -> None:
@@ -83,6 +90,8 @@ class Agent:
     def became_active(self) -> None:
         """First backward or optimizer step of this process."""
         rank, world = rank_and_world(self.torch)
+        if self.settings is not None:
+            self.settings.send()
         self.emitter.emit("active", rank=rank, world_size=world, torch=str(self.torch.__version__))
         self.emitter.flush()
         self.recorder.sampler = Sampler(self.recorder, self.session.get("keeper_pid", 0))

@@ -18,6 +18,7 @@ Shared by both sides, so stdlib only and Python 3.8 syntax. Times are seconds; `
     syncs    rows of name, line, calls, seconds: reads of GPU results by the host, so far
     witness_model  what an optimizer trains: names and shapes, sketch of the start   upshift verify
     witness  one optimizer step: samples, labels, losses, gradient and update sketched, see probes/witness
+    settings flags, files: what set the run up, see settings.py          upshift tune
     draws    what, generators: the data pipeline draws random numbers
     loss_site  function, where: a line of the user's that takes a loss, or calls backward
     trainer  model, accepts_loss_kwargs: an HF Trainer

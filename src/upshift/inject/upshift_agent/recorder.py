@@ -31,6 +31,8 @@ _NEXT_MICRO_STEP = (DATA, FORWARD, GRAD_FORWARD, BACKWARD_BEGINS)
 
 
 _NEVER = float("inf")
+_EAGER_SECONDS = 8.0
+_LATER = 2.5
 _MODULES_BUDGET = 0.0002
 """Share of run time for writing out the table of modules."""
 
@@ -354,7 +356,8 @@ class Recorder:
         self.emitter.flush()
         now = perf_counter()
         self.sending_seconds += now - begun
-        self.send_at = now + FLUSH_SECONDS
+        # Cold caches make sending dear: often while upshift is eager to know, seldom after that.
+        self.send_at = now + (FLUSH_SECONDS if now - self.since < _EAGER_SECONDS else _LATER * FLUSH_SECONDS)
         books.charge(now - begun)
 
     def _emit_books(self) -> None:

@@ -15,7 +15,7 @@ import time
 from .books import SAMPLE
 from .recorder import Recorder
 
-INTERVAL_SECONDS = 0.3
+INTERVAL_SECONDS = 0.5
 # Short runs want samples soon; long ones have time, and pay less.
 _EAGER_SECONDS = 0.04
 _EAGER_TICKS = 75

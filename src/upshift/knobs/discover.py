@@ -1,0 +1,102 @@
+"""Where each knob may be set: candidates by name and value, from all that the run has shown of its settings.
+
+Sources, the user's own words first: the command line, config files the command names or the run has read, flags that
+its parsers know, values in its code. Candidates are only that; a trial must show the effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.eventlog import ProcessLog
+from upshift.knobs import code, config_file
+from upshift.knobs.binding import Binding, FileKey, Flag, InCode, config_files
+from upshift.knobs.change import Change
+from upshift.knobs.guess import on_command_line
+from upshift.knobs.knob import Knob
+
+_MOST_FILES = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What the run has shown of where its settings come from."""
+
+    flags: Mapping[str, object]
+    """Flags its parsers know, with the value each had."""
+    files: tuple[Path, ...]
+    """Config files it has read."""
+    sources: tuple[Path, ...]
+    """Python files of the user's own, the script first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A place that may set a knob."""
+
+    binding: Binding
+    value: object
+    where: str
+
+
+def seen(processes: Sequence[ProcessLog], now: Change) -> Seen:
+    """Gather it from the events of a run."""
+    flags: dict[str, object] = {}
+    files: dict[Path, None] = dict.fromkeys(config_files(now.command))
+    sources: dict[Path, None] = {}
+    script = now.command.script
+    if script is not None and script.suffix == ".py":
+        sources[script.resolve()] = None
+    for process in processes:
+        for event in process.settings:
+            for flag, value in event.get("flags", ()):
+                flags.setdefault(flag, value)
+            for name in event.get("files", ()):
+                path = Path(name)
+                if path.is_file():
+                    (sources if path.suffix == ".py" else files).setdefault(path.resolve())
+    return Seen(flags=flags, files=tuple(files)[:_MOST_FILES], sources=tuple(sources)[:_MOST_FILES])
+
+
+def candidates(knob: Knob, value: object, now: Change, found: Seen) -> list[Candidate]:
+    """Places named like the knob; those that hold `value` first, all others after, each once."""
+    every = list(_places(knob, now, found))
+    unique = {str(c.binding) + str(c.where): c for c in reversed(every)}
+    ordered = sorted(unique.values(), key=every.index)
+    return [c for c in ordered if value is None or c.value == value]
+
+
+def _places(knob: Knob, now: Change, found: Seen) -> Iterator[Candidate]:
+    def fits(name: str) -> bool:
+        plain = name.lstrip("-+").rpartition(".")[2] if "." in name else name.lstrip("-+")
+        return bool(knob.names.search(plain)) and not knob.unlike.search(name)
+
+    for binding in on_command_line(now):
+        if fits(str(binding).rstrip("=")):
+            yield Candidate(binding=binding, value=binding.now(now), where="command line")
+    for path in found.files:
+        for entry in config_file.entries(path, now.text(path)):
+            if fits(entry.key):
+                yield Candidate(
+                    binding=FileKey(path, entry.key), value=entry.value, where=f"{path.name}:{entry.line}"
+                )
+    for flag, value in found.flags.items():
+        if fits(flag) and not isinstance(value, bool):
+            yield Candidate(binding=Flag(flag), value=value, where="parser")
+    for path in found.sources:
+        yield from _in_code(path, now, fits)
+
+
+def _in_code(path: Path, now: Change, fits: object) -> Iterator[Candidate]:
+    assert callable(fits)
+    try:
+        sites = code.sites(now.text(path))
+    except (SyntaxError, UnicodeDecodeError, OSError):
+        return
+    for site in sites:
+        if fits(site.last) and site.how != "flag":
+            same = [s for s in sites if s.name == site.name]
+            binding = InCode(path, site.name, same.index(site))
+            yield Candidate(binding=binding, value=site.value, where=f"{path.name}:{site.line}")

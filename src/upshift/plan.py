@@ -1,0 +1,59 @@
+"""The plan: settings with a verdict each. Without a verdict that calls it the same, there is no setting in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from upshift.errors import UpshiftError
+from upshift.knobs.binding import Binding
+from upshift.knobs.change import Change
+from upshift.search.confirm import Speedup
+from upshift.search.trial import Trial
+from upshift.verify.verdict import Verdict
+
+
+class Unproven(UpshiftError):
+    """Somebody tried to plan a setting that was not shown to be the same training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One knob, turned."""
+
+    knob: str
+    before: object
+    after: object
+    effect: str
+    gain: float | None
+    """Samples a second, after over before, when it was turned."""
+    reason: str
+    binding: Binding
+    verdict: Verdict
+
+    def __post_init__(self) -> None:
+        if not self.verdict.same:
+            raise Unproven(f"{self.knob} → {self.after} is not the same training: {self.verdict.because}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to run from now on."""
+
+    now: Change
+    change: Change
+    settings: tuple[Setting, ...]
+    baseline: Trial
+    best: Trial
+    speedup: Speedup | None
+    verdict: Verdict | None
+    trials: tuple[Trial, ...]
+    rejected: tuple[tuple[str, str], ...]
+    """(what was tried or could be, why it is not in the plan)."""
+    tuning_seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        """Settings by knob."""
+        return {s.knob: s.after for s in self.settings}

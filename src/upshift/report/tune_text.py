@@ -1,0 +1,104 @@
+"""The plan on the terminal: one sentence, the settings before and after, what did not pay, what to run."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from upshift.apply import Applied
+from upshift.knobs.change import Change
+from upshift.knobs.discover import Seen, candidates
+from upshift.knobs.knob import GRAD_ACCUM, MICRO_BATCH, OTHERS
+from upshift.plan import Plan
+from upshift.report import units
+from upshift.search.trial import Trial
+
+_MOST_REJECTED = 10
+
+
+def show(plan: Plan, applied: Applied | None, console: Console) -> None:
+    """Print it."""
+    console.print(_sentence(plan))
+    if plan.settings:
+        console.print()
+        console.print(_settings(plan))
+    for note in plan.notes:
+        console.print(Text(f"Note: {note}."), highlight=False)
+    if plan.rejected:
+        console.print()
+        console.print(_rejected(plan))
+    console.print(
+        Text(f"{len(plan.trials)} trials, {units.seconds(plan.tuning_seconds)} in all."), highlight=False
+    )
+    if applied is not None:
+        _show_applied(applied, console)
+
+
+def _sentence(plan: Plan) -> Text:
+    if not plan.settings or plan.speedup is None:
+        return Text("Nothing faster was found that is the same training: leave it as it is.", style="bold")
+    found, verdict = plan.speedup, plan.verdict
+    assert verdict is not None
+    rate = f"{plan.baseline.samples_per_second:.3g} → {plan.best.samples_per_second:.3g} samples/s"
+    return Text(f"{found.ratio:.2f}× as fast", style="bold green") + Text(
+        f" ({found.low:.2f} to {found.high:.2f}, {found.pairs} pairs of runs; {rate}), and "
+        f"{verdict.kind.replace('_', ' ')}: {verdict.because}.",
+        style="not bold",
+    )
+
+
+def _settings(plan: Plan) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("knob", "before", "after", "gain", "class", "where"):
+        table.add_column(name)
+    for s in plan.settings:
+        gain = f"{s.gain:.2f}×" if s.gain else ""
+        table.add_row(s.knob, str(s.before), str(s.after), gain, s.effect, str(s.binding))
+    return table
+
+
+def _rejected(plan: Plan) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("did not pay, or could not be used")
+    table.add_column("why")
+    for what, why in plan.rejected[:_MOST_REJECTED]:
+        table.add_row(what, why)
+    return table
+
+
+def _show_applied(applied: Applied, console: Console) -> None:
+    console.print()
+    for path in applied.files:
+        console.print(Text(f"written: {path}"), highlight=False)
+    if applied.diff:
+        console.print(Text(applied.diff.rstrip("\n")), highlight=False)
+    if applied.patch is not None:
+        console.print(Text("Next: ", style="bold") + Text(f"patch -p1 < {applied.patch}"), highlight=False)
+    before = " ".join(f"{name}={shlex.quote(value)}" for name, value in applied.variables)
+    command = (before + " " if before else "") + shlex.join(applied.command)
+    console.print(Text("Next: ", style="bold") + Text(command), highlight=False, soft_wrap=True)
+
+
+def show_knobs(now: Change, baseline: Trial, seen: Seen, console: Console) -> None:
+    """What can be turned, where, and its value now."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("knob", "seen", "set at", "value", "class"):
+        table.add_column(name)
+    observed = {MICRO_BATCH.name: baseline.micro_batch, GRAD_ACCUM.name: baseline.grad_accum}
+    for knob in (MICRO_BATCH, GRAD_ACCUM, *OTHERS):
+        value = observed.get(knob.name)
+        found = candidates(knob, value, now, seen) or candidates(knob, None, now, seen)
+        for number, candidate in enumerate(found[:4]):
+            table.add_row(
+                knob.name if not number else "",
+                str(value) if value is not None and not number else "",
+                str(candidate.binding),
+                str(candidate.value),
+                knob.effect,
+            )
+        if not found:
+            table.add_row(knob.name, str(value) if value is not None else "", "not found", "", knob.effect)
+    console.print(table)

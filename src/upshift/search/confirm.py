@@ -1,0 +1,53 @@
+"""A speed-up is a ratio of runs beside each other, with an interval; one whose interval holds 1 is not claimed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+
+# Student's t, two-sided 95 %, by degrees of freedom.
+_T = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speedup:
+    """How many times as fast."""
+
+    ratio: float
+    low: float
+    high: float
+    pairs: int
+
+    @property
+    def claimed(self) -> bool:
+        """Is it more than noise?"""
+        return self.low > 1.0
+
+
+def speedup(ratios: Sequence[float]) -> Speedup:
+    """From the ratios of pairs."""
+    logs = [math.log(r) for r in ratios]
+    middle = mean(logs)
+    half = _T.get(len(logs) - 1, 2.0) * stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    high = math.exp(middle + half) if half < 50 else math.inf
+    return Speedup(ratio=math.exp(middle), low=math.exp(middle - half), high=high, pairs=len(logs))
+
+
+def confirm(
+    pair: Callable[[int], float | None], fewest: int = 3, most: int = 6, narrow: float = 0.03
+) -> Speedup | None:
+    """Pairs until the interval is narrow or clear of 1. None if a run failed."""
+    ratios: list[float] = []
+    while len(ratios) < most:
+        ratio = pair(len(ratios))
+        if ratio is None:
+            return None
+        ratios.append(ratio)
+        if len(ratios) < fewest:
+            continue
+        found = speedup(ratios)
+        if found.high / found.low - 1 <= 2 * narrow or found.low > 1.1 or found.high < 0.98:
+            break
+    return speedup(ratios)

@@ -1,0 +1,130 @@
+"""One short run of a setting → `Trial`: how fast, how much memory, or why not. Out of memory is an answer."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from upshift import session
+from upshift.knobs.change import Change
+from upshift.measure.enough import Enough
+from upshift.measure.profile import measure
+from upshift.outcomes import failed
+from upshift.session import Outcome, Settings, Snapshot
+
+OK, OOM, CRASH, TIMEOUT, NOTHING = "ok", "oom", "crash", "timeout", "nothing"
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|cannot allocate memory|MemoryError|DefaultCPUAllocator",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What one setting showed."""
+
+    settings: Mapping[str, Any]
+    outcome: str
+    samples_per_second: float | None = None
+    step_seconds: float | None = None
+    noise: float | None = None
+    """Half width of the interval of the step time, as a share."""
+    peak_bytes: int | None = None
+    micro_batch: int | None = None
+    grad_accum: int | None = None
+    world_size: int = 1
+    data_share: float | None = None
+    """Of a step: waiting for data."""
+    seconds: float = 0.0
+    why: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """It ran and was measured."""
+        return self.outcome == OK and bool(self.samples_per_second)
+
+    @property
+    def effective_batch(self) -> int | None:
+        """Samples of an optimizer step."""
+        if self.micro_batch is None or self.grad_accum is None:
+            return None
+        return self.micro_batch * self.grad_accum * self.world_size
+
+    def document(self) -> dict[str, Any]:
+        """For the journal and the JSON."""
+        return asdict(self)
+
+
+Run = Callable[[Change, Mapping[str, Any]], Trial]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launcher:
+    """Tries a change for real. An instance is a `Run`."""
+
+    seconds: float
+    """Of steps, per trial."""
+    memory_bytes: int | None = None
+    isolate: str = "auto"
+    timeout_seconds: float = 600.0
+    first_step_seconds: float = 300.0
+    tell: Callable[[Mapping[str, Any], Enough, Snapshot], None] = field(default=lambda *_: None)
+
+    def __call__(self, change: Change, settings: Mapping[str, Any]) -> Trial:
+        """Launch, measure, end."""
+        begun = time.perf_counter()
+        enough = Enough(
+            steps=None,
+            seconds=self.seconds,
+            first_step_seconds=self.first_step_seconds,
+            patience=self.timeout_seconds,
+        )
+
+        def watch(snapshot: Snapshot) -> str | None:
+            reason = enough(snapshot)
+            self.tell(settings, enough, snapshot)
+            return reason
+
+        outcome = session.launch(
+            change.command,
+            Settings(
+                isolate=self.isolate,
+                files=change.files,
+                environment=change.environment,
+                memory_bytes=self.memory_bytes,
+            ),
+            watch,
+        )
+        return read(outcome, settings, time.perf_counter() - begun)
+
+
+def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial:
+    """What a launch showed."""
+    if outcome.ended_by == "interrupt":
+        raise KeyboardInterrupt
+    said = (outcome.stderr + outcome.stdout)[-20000:]
+    last = next((line for line in reversed(outcome.stderr.strip().splitlines()) if line.strip()), "")[:200]
+    if failed(outcome):
+        memory = bool(_OUT_OF_MEMORY.search(said)) or outcome.exit_code == -9
+        return Trial(settings=settings, outcome=OOM if memory else CRASH, seconds=seconds, why=last)
+    found = measure(outcome)
+    if found is None:
+        late = outcome.ended_by in ("timeout", "no_step")
+        return Trial(settings=settings, outcome=TIMEOUT if late else NOTHING, seconds=seconds, why=last)
+    waiting = next((p.share for p in found.phases if p.name == "data_wait"), None)
+    return Trial(
+        settings=settings,
+        outcome=OK,
+        samples_per_second=found.samples_per_second,
+        step_seconds=found.step_mean,
+        noise=found.step.half_width,
+        peak_bytes=found.resources.peak_bytes,
+        micro_batch=found.batch.micro_batch,
+        grad_accum=found.batch.grad_accum,
+        world_size=found.world_size,
+        data_share=waiting,
+        seconds=seconds,
+    )
