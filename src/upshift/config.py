@@ -49,6 +49,12 @@ def child_environment(inject: Path, session_file: Path, *, probe: bool) -> dict[
     return environment
 
 
+def threads() -> int | None:
+    """OMP_NUM_THREADS, if the user has set it to a number."""
+    value = os.environ.get("OMP_NUM_THREADS", "")
+    return int(value) if value.isdigit() and int(value) else None
+
+
 def search_path(environment: Mapping[str, str] = os.environ) -> str | None:
     """PATH, for finding the user's program."""
     return environment.get("PATH")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from upshift import session
+from upshift import config, session
 from upshift.errors import Interrupted
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
@@ -27,6 +27,9 @@ from upshift.verify.verify import Question, verify
 _SHORTEST, _LONGEST = 3.0, 20.0
 """Seconds of steps in a trial."""
 _STEPS = 8.0
+"""Steps it should hold, if that fits between the two."""
+_LOOK = 8.0
+"""Seconds of steps of the run as it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,7 @@ def tune(now: Change, options: Options, tell: Callable[[str], None]) -> Plan:
         skip=options.skip,
         plan=options.plan,
         budget_seconds=options.budget_seconds,
+        threads=config.threads(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     )
     try:
@@ -95,7 +99,7 @@ class _Runs:
     def _launch(self, change: Change, *, discover: bool) -> Outcome:
         enough = Enough(
             steps=None,
-            seconds=None if discover else self.seconds,
+            seconds=_LOOK if discover else self.seconds,
             first_step_seconds=self.options.first_step_seconds,
             patience=self.options.timeout_seconds,
         )

@@ -58,6 +58,10 @@ def next_micro_batch(
     # The neighbours of the best are tried once each: the line does not know caches.
     above = [d for d in sizes if d > best_b]
     below = [d for d in sizes if d < best_b]
+    nearest = max(below, default=0)
+    turned = any(b > best_b and rate < 0.97 * best_rate for b, rate in points)
+    if turned and nearest and not any(nearest < b < best_b for b, _ in points) and len(points) < 6:
+        return nearest  # larger is slower here, which the line cannot know: the best may lie lower still
     if (
         below
         and max(below) * 2 >= best_b

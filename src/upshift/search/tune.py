@@ -36,6 +36,8 @@ class Request:
     plan: str = "conservative"
     budget_seconds: float = 600.0
     cores: int = 1
+    threads: int | None = None
+    """OMP_NUM_THREADS as the user has it; None: unset, which means all cores."""
 
     def wants(self, knob: str) -> bool:
         """May this knob be turned?"""
@@ -380,14 +382,14 @@ class Tuner:
     def _threads(self, change: Change) -> Iterator[tuple[Knob, Candidate, list[object]]]:
         """OMP_NUM_THREADS: small models are often faster on one."""
         variable = Variable("OMP_NUM_THREADS")
-        now = variable.now(change)
+        now = self.request.threads or self.request.cores
         knob = replace(
             OTHERS[0],
             name=THREADS,
             effect=EXACT,
             why="threads that wait for each other cost more than they bring",
         )
-        values: list[object] = [n for n in dict.fromkeys((1, self.request.cores)) if str(n) != str(now)]
+        values: list[object] = [n for n in dict.fromkeys((1, self.request.cores)) if n != now]
         if self.request.cores > 1:
             yield knob, Candidate(binding=variable, value=now, where="environment"), values
 

@@ -1,0 +1,137 @@
+"""Settings are found where people make them, and changed there without touching another byte."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from upshift.command import understand
+from upshift.errors import UsageError
+from upshift.knobs import code, config_file
+from upshift.knobs.binding import parse
+from upshift.knobs.change import Change
+
+SOURCE = '''"""Größe."""
+BATCH_SIZE, EPOCHS = 8, 3  # names in a row
+lr: float = 1e-3
+
+
+class Config:
+    batch_size: int = 4 * 2
+    name = "é"
+
+
+def main(batch_size=16, *, accum: int = 2):
+    config = dict(batch_size=32)
+    config["accum"] = 4
+    settings = {"batch_size": 64}
+    parser.add_argument("--batch-size", "-b", type=int, default=128)
+    loader = DataLoader(data, batch_size=256)
+'''
+
+YAML = """# a comment
+train:
+    batch_size: 8     # samples
+    names: [a, "b"]
+    nested: {deep: 3}
+lr: 1e-3
+"""
+
+
+def test_every_place_in_code_is_found_and_changed_alone() -> None:
+    found = {(s.name, s.value) for s in code.sites(SOURCE)}
+    assert {
+        ("BATCH_SIZE", 8),
+        ("EPOCHS", 3),
+        ("lr", 1e-3),
+        ("Config.batch_size", 8),
+        ("main.batch_size", 16),
+        ("main.accum", 2),
+        ("main.batch_size", 32),
+        ("main.accum", 4),
+        ("main.batch_size", 64),
+        ("main.batch-size", 128),
+        ("main.batch_size", 256),
+    } <= found
+    for site in code.sites(SOURCE):
+        changed = code.with_value(SOURCE, site, 77)
+        assert changed.count("77") == SOURCE.count("77") + 1
+        assert len(changed.splitlines()) == len(SOURCE.splitlines())
+        again = next(s for s in code.sites(changed) if s.start == site.start)
+        assert again.value == 77
+
+
+def test_yaml_keeps_every_other_byte() -> None:
+    entries = {e.key: e for e in config_file.entries(Path("c.yaml"), YAML)}
+    assert entries["train.batch_size"].value == 8
+    assert entries["train.nested.deep"].value == 3
+    assert config_file.with_value(YAML, entries["train.batch_size"], 16) == YAML.replace(
+        "size: 8 ", "size: 16 "
+    )
+    assert config_file.with_value(YAML, entries["train.names.1"], "c") == YAML.replace('"b"', '"c"')
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "key", "after"),
+    [
+        (
+            "c.json",
+            '{"train": {"batch_size": 8, "x": [1]}}',
+            "train.batch_size",
+            '{"train": {"batch_size": 16, "x": [1]}}',
+        ),
+        ("c.toml", "[train]\nbatch_size = 8 # n\n", "train.batch_size", "[train]\nbatch_size = 16 # n\n"),
+        ("c.ini", "[train]\nbatch_size: 8\n", "train.batch_size", "[train]\nbatch_size: 16\n"),
+        ("c.cfg", "batch_size=8\n", "batch_size", "batch_size=16\n"),
+    ],
+)
+def test_other_files(name: str, text: str, key: str, after: str) -> None:
+    entry = next(e for e in config_file.entries(Path(name), text) if e.key == key)
+    assert config_file.with_value(text, entry, 16) == after
+
+
+def change(folder: Path, *argv: str) -> Change:
+    return Change(command=understand(argv, folder))
+
+
+@pytest.mark.parametrize(
+    ("argv", "bind", "after"),
+    [
+        (("--bs", "4"), "--bs", ("--bs", "8")),
+        (("--bs=4",), "--bs", ("--bs=8",)),
+        ((), "--bs", ("--bs", "8")),
+        (("train.bs=4",), "train.bs=", ("train.bs=8",)),
+        (("+train.bs=4",), "train.bs=", ("+train.bs=8",)),
+        ((), "train.bs=", ("train.bs=8",)),
+    ],
+)
+def test_on_the_command_line(
+    tmp_path: Path, argv: tuple[str, ...], bind: str, after: tuple[str, ...]
+) -> None:
+    (tmp_path / "train.py").write_text("")
+    now = change(tmp_path, sys.executable, "train.py", *argv)
+    assert parse(bind, now.command).apply(now, 8).command.argv[2:] == after
+
+
+def test_in_a_shell_script(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text('python train.py \\\n  --bs 4 \\\n  --bs-eval 4 --out "x y"\n')
+    now = change(tmp_path, "bash", "run.sh")
+    done = parse("--bs", now.command).apply(now, 8)
+    assert done.files[script.resolve()] == 'python train.py \\\n  --bs 8 \\\n  --bs-eval 4 --out "x y"\n'
+    assert done.command.argv == ("bash", "run.sh")
+    with pytest.raises(UsageError, match="does not pass its arguments on"):
+        parse("--other", now.command).apply(now, 8)
+
+
+def test_bad_bindings_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("A = 1\nA = 2\n")
+    now = change(tmp_path, sys.executable, "train.py")
+    with pytest.raises(UsageError, match="2 values called 'A'") as error:
+        parse("train.py:A", now.command)
+    assert "line 1" in (error.value.hint or "")
+    assert str(parse("train.py:2", now.command)) == "train.py:A"
+    with pytest.raises(UsageError, match="does not exist"):
+        parse("nothing.yaml:a", now.command)

@@ -1,0 +1,103 @@
+"""A training that exists only as a rule: settings in a real command line and real files, speeds from a formula.
+
+The search is given functions and knows no processes, so whole tunings are played here in milliseconds.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upshift.command import understand
+from upshift.knobs.binding import Flag
+from upshift.knobs.change import Change
+from upshift.knobs.discover import Seen
+from upshift.plan import Plan
+from upshift.search.trial import CRASH, OK, OOM, Trial
+from upshift.search.tune import Request, Tuner
+from upshift.verify.verdict import Verdict
+
+Speed = Callable[[int, int], float]
+"""Samples a second, by micro-batch and accumulation."""
+
+
+def overhead(fixed: float, each: float) -> Speed:
+    """Every call has a fixed cost."""
+    return lambda micro, accum: micro / (fixed + each * micro)
+
+
+@dataclass
+class World:
+    """One script and its machine."""
+
+    folder: Path
+    argv: tuple[str, ...] = ("--batch_size", "2", "--accum", "8")
+    read: Callable[[Change], tuple[int, int]] | None = None
+    """What the script makes of its settings: (micro-batch, accumulation)."""
+    speed: Speed = field(default_factory=lambda: overhead(1.0, 0.1))
+    fits: int = 10**9
+    """Largest micro-batch that does not run out of memory."""
+    crashes: Callable[[int, int], bool] = lambda micro, accum: False
+    data_share: float = 0.0
+    noise: float = 0.0
+    same: Callable[[int, int], bool] = lambda micro, accum: True
+    seen: Seen = field(default_factory=lambda: Seen(flags={}, files=(), sources=()))
+    calls: list[tuple[int, int]] = field(default_factory=list)
+    proofs: int = 0
+
+    def __post_init__(self) -> None:
+        script = self.folder / "train.py"
+        if not script.exists():
+            script.write_text("# reads its flags\n")
+        self.now = Change(command=understand([sys.executable, "train.py", *self.argv], self.folder))
+        self._random = random.Random(0)
+
+    def settings(self, change: Change) -> tuple[int, int]:
+        if self.read is not None:
+            return self.read(change)
+        batch, accum = Flag("--batch_size").now(change), Flag("--accum").now(change)
+        return int(str(batch or 1)), int(str(accum or 1))
+
+    def run(self, change: Change, settings: Mapping[str, object]) -> Trial:
+        micro, accum = self.settings(change)
+        self.calls.append((micro, accum))
+        if self.crashes(micro, accum):
+            return Trial(settings=settings, outcome=CRASH, why="AssertionError", seconds=0.1)
+        if micro > self.fits:
+            return Trial(settings=settings, outcome=OOM, why="can't allocate memory", seconds=0.1)
+        rate = self.speed(micro, accum) * (1 + self._random.uniform(-1, 1) * self.noise)
+        return Trial(
+            settings=settings,
+            outcome=OK,
+            samples_per_second=rate,
+            step_seconds=micro * accum / rate,
+            micro_batch=micro,
+            grad_accum=accum,
+            data_share=self.data_share,
+            seconds=0.1,
+        )
+
+    def prove(self, change: Change, values: Mapping[str, object]) -> Verdict:
+        self.proofs += 1
+        same = self.same(*self.settings(change))
+        return Verdict(kind="same" if same else "different", because="agreed" if same else "mean of means")
+
+    def pair(self, change: Change, values: Mapping[str, object], number: int) -> float | None:
+        before, after = self.run(self.now, {}), self.run(change, values)
+        if not before.ok or not after.ok:
+            return None
+        return (after.samples_per_second or 0.0) / (before.samples_per_second or 1.0)
+
+    def tune(self, **request: object) -> Plan:
+        tuner = Tuner(
+            Request(now=self.now, **request),  # type: ignore[arg-type]
+            lambda change: (self.run(change, {}), self.seen),
+            self.run,
+            self.prove,
+            self.pair,
+            lambda text: None,
+        )
+        return tuner.tune()
