@@ -3,16 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check test-findings bench bench-findings bench-verify clean
+.PHONY: demo test check test-slow bench bench-findings bench-verify clean
 
 demo: $(VENV)/.has-examples
 	$(BIN)/upshift demo
 
+# Two at once where no time is judged, then what needs the machine for itself.
 test: $(VENV)/.has-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 -m "not slow and not timed"
+	$(BIN)/python -m pytest -m "timed and not slow"
 
-test-findings: $(VENV)/.has-test
-	$(BIN)/python -m pytest -m "slow or not slow" tests/test_findings.py
+test-slow: $(VENV)/.has-test
+	$(BIN)/python -m pytest -m slow
 
 check: $(VENV)/.has-test $(VENV)/.has-check
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

@@ -6,8 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from truth import PROGRAMS
 from upshift_cli import upshift
+
+pytestmark = pytest.mark.timed
 
 
 def document(step: float, **changes: object) -> dict:

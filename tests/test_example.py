@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from upshift_cli import environment, profile, upshift
 
+pytestmark = pytest.mark.timed
+
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "pointer_generator"
 CONFIG = EXAMPLE / "configs" / "rtx4070_8gb.yaml"
 

@@ -11,11 +11,13 @@ import pytest
 from findings import CASES, PROGRAMS, Case, command
 from upshift_cli import profile
 
+pytestmark = pytest.mark.timed
+
 # A noisy neighbour on the machine is a true finding and no concern of these tests.
 _SECONDS = "4"
 
 
-# What needs an experiment takes its time: `make test-findings` runs these too.
+# What needs an experiment takes its time: `make test-slow` runs these.
 _PARAMETERS = [
     pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.experiments else []) for case in CASES
 ]

@@ -123,7 +123,8 @@ def _many_calls(e: Evidence) -> Iterator[Finding]:
                 ),
             ),
             saves=e.of_run(share * (1 - micro_steps / module.calls)),
-            bound=e.of_run(share),
+            # What the loop does round the calls (slicing, stacking, their backward) goes with them.
+            bound=max(e.of_run(share), e.of_run(e.phase("forward", "loss", "backward"))),
             measured=False,
             fix="do in one call what needs no result of the step before (projections, output layer, attention "
             "under teacher forcing); give each call more samples (micro-batch)",

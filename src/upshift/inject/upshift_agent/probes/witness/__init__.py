@@ -83,6 +83,7 @@ class Witness:
         self.clips = 0
         self.scheduler_steps = 0
         self._sketched = None
+        self._made = 0
 
     def _new_micro(self) -> None:
         self._first = None
@@ -251,8 +252,8 @@ class Witness:
             self.follow(optimizer)
             followed = self.followed[id(optimizer)]
         self._prepare(followed)
-        # A closure computes the gradient inside the step: then it is read afterwards.
         self._sketched = followed.sketcher.sketch(_gradients(followed)) if self.micro else None
+        self._made = len(self.micro)
         self.seconds += perf_counter() - begun
 
     def manual_step(self, optimizer) -> None:
@@ -267,7 +268,9 @@ class Witness:
     def _step_ended(self, followed, groups) -> None:
         begun = perf_counter()
         gradients = _gradients(followed)
-        after = self._sketched or followed.sketcher.sketch(gradients)
+        # A closure has computed (the rest of) the gradient inside the step: then it is read now.
+        inside = self._sketched is None or len(self.micro) != self._made
+        after = followed.sketcher.sketch(gradients) if inside else self._sketched
         before = followed.fresh or after
         update = None
         if followed.walk is not None:

@@ -1,0 +1,136 @@
+"""`upshift tune` for real: finds settings wherever they are made, tries, proves, writes, goes on after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from upshift_cli import UPSHIFT, environment, upshift
+
+pytestmark = pytest.mark.timed
+
+PROGRAM = Path(__file__).parent / "programs" / "tune" / "flags.py"
+YAML = "# mine\ntraining:\n  batch: 2        # samples\n  accum_steps: 8\nseed: 1\n"
+
+
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(PROGRAM.read_text())
+    (tmp_path / "c.yaml").write_text(YAML)
+    return tmp_path
+
+
+def tune(folder: Path, *command: str, options: tuple[str, ...] = ()) -> dict:
+    run = upshift(
+        "tune",
+        "--json",
+        "-",
+        "--only",
+        "micro_batch",
+        "--budget",
+        "3m",
+        *options,
+        "--",
+        *command,
+        cwd=folder,
+        timeout=400,
+    )
+    assert run.code == 0, run.stderr
+    return run.document
+
+
+def test_a_config_file_is_tuned_and_written_beside(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    found = tune(folder, sys.executable, "train.py", "--kind", "file", "--config", "c.yaml")
+    assert found["schema"] == "upshift.tune/1"
+    assert found["best"]["effective_batch"] == found["baseline"]["effective_batch"] == 16
+    assert found["best"]["micro_batch"] >= 8
+    assert found["speedup"]["low"] > 1.5
+    assert found["verdict"]["kind"] == "same"
+    micro = found["best"]["micro_batch"]
+    text = (folder / "c.upshift.yaml").read_text()
+    assert text == YAML.replace("batch: 2", f"batch: {micro}").replace("steps: 8", f"steps: {16 // micro}")
+    assert (folder / "c.yaml").read_text() == YAML
+    assert found["applied"]["command"][-1] == "c.upshift.yaml"
+    done = subprocess.run(
+        [*found["applied"]["command"], "--steps", "3"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        ("flags", ["--batch-size", "--accumulation"]),
+        ("constants", ["train.py:BATCH_SIZE", "train.py:GRAD_ACCUM"]),
+        ("dataclass", ["train.py:Settings.train_batch_size", "train.py:Settings.accumulation_steps"]),
+        ("dict", ["train.py:chosen.mini_batch", "train.py:chosen.update_freq"]),
+    ],
+)
+def test_settings_are_found_where_they_are_made(kind: str, where: list[str], tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    found = tune(folder, sys.executable, "train.py", "--kind", kind)
+    assert [s["binding"] for s in found["settings"]] == where
+    assert found["best"]["micro_batch"] >= 8
+    if kind == "flags":
+        assert found["applied"]["command"][-4] == "--batch-size"
+    else:
+        patch = found["applied"]["patch"]
+        subprocess.run(["patch", "-p1", "-i", patch], cwd=folder, check=True, capture_output=True)
+        assert f"{found['best']['micro_batch']}" in (folder / "train.py").read_text()
+
+
+def test_a_shell_script_in_front(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (folder / "run.sh").write_text(
+        f"set -e\n{sys.executable} train.py --batch-size 2 \\\n  --accumulation 8\n"
+    )
+    run = upshift("tune", "--list-knobs", "--", "bash", "run.sh", cwd=folder)
+    assert run.code == 0, run.stderr
+    assert "--batch-size" in run.stdout and "--accumulation" in run.stdout
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    command = [*UPSHIFT, "tune", "--json", "-", "--only", "micro_batch", "--", sys.executable, "train.py"]
+    journal = folder / ".upshift" / "trials.jsonl"
+    first = subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (
+        journal.exists() and len(journal.read_text().splitlines()) >= 2
+    ):
+        time.sleep(0.2)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    before = journal.read_text().splitlines()
+    assert len(before) >= 2
+    with journal.open("a") as stream:
+        stream.write('{"schema": "upshift.jour')  # torn
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    entries = [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("}")]
+    keys = [e["key"] for e in entries]
+    assert len(keys) == len(set(keys)), "a finished trial was run again"
+    assert keys[: len(before)] == [json.loads(line)["key"] for line in before]
+    assert json.loads(done.stdout)["best"]["micro_batch"] >= 8
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_is_found_out(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    found = tune(folder, sys.executable, "train.py", "--megabytes", "100", options=("--memory", "1300MiB"))
+    assert found["best"]["micro_batch"] in (2, 4)
+    assert any(t["outcome"] == "oom" for t in found["trials"]), found["trials"]
