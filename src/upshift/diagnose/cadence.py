@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from upshift.diagnose.finding import Evidence, Finding, milliseconds, percent
 
 _LEAST = 0.05
+_INDIRECT = 1.2
+"""Steps after an interruption are slower as well: caches are cold, memory has been given back."""
 
 
 def find(evidence: Evidence) -> Iterator[Finding]:
@@ -31,7 +33,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
                     f"{count} times in {evidence.profile.observed} steps, {milliseconds(total / count)} each",
                 ),
                 saves=share * 0.9,
-                bound=share,
+                bound=min(1.0, share * _INDIRECT),
                 measured=True,
                 fix=f"{verb} ten times less often ({name or f'now every {steps:.0f} steps or so'}), or "
                 + ("on a part of the data" if kind == "evaluation" else "in the background"),
@@ -45,7 +47,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
             title=f"logging takes {percent(logging)} of a step",
             evidence=(f"{milliseconds(logging * evidence.profile.step_mean)} a step",),
             saves=evidence.of_run(logging) * 0.9,
-            bound=evidence.of_run(logging) * 1.1,
+            bound=min(1.0, evidence.of_run(logging) * _INDIRECT),
             measured=True,
             fix=f"log less often ({evidence.names.of('logging') or 'every 50 or 100 steps'})",
             where=str(place[0]) if place else None,

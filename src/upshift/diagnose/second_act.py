@@ -101,6 +101,7 @@ def _variants(log: ProcessLog) -> list[str]:
     counts = sorted({1, cores // 2, cores} - {0, threads})
     precisions = ["bfloat16", "no autocast", "float32"]
     device = log.steps[-1]["device"] if log.steps else "cpu"
+    always = ["joined", *(["kept"] if log.modules and log.modules["recomputed"] else [])]
     if device == "cuda":
-        return ["joined", *precisions, "float16"]
-    return ["joined", *precisions, *(f"threads:{n}" for n in counts)]
+        return [*always, *precisions, "float16"]
+    return [*always, *precisions, *(f"threads:{n}" for n in counts)]
