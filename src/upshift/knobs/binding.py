@@ -55,7 +55,7 @@ class Flag(Binding):
                 return _value(argv[i + 1])
             if argument.startswith(self.name + "="):
                 return _value(argument.partition("=")[2])
-        script = _shell_script(change.command)
+        script = shell_script(change.command)
         if script is not None and (match := self._in(change.text(script))):
             return _value(match.group(2).strip("\"'"))
         return None
@@ -70,7 +70,7 @@ class Flag(Binding):
             if argument.startswith(self.name + "="):
                 argv[i] = f"{self.name}={value}"
                 return change.with_argv(tuple(argv))
-        script = _shell_script(change.command)
+        script = shell_script(change.command)
         if script is not None:
             text = change.text(script)
             if match := self._in(text):
@@ -253,7 +253,8 @@ def _in_code(path: Path, name: str) -> InCode:
     return InCode(path, matching[0].name, same.index(matching[0]))
 
 
-def _shell_script(command: Command) -> Path | None:
+def shell_script(command: Command) -> Path | None:
+    """The shell script that the command runs, if it runs one."""
     script = command.script
     return script.resolve() if script is not None and script.suffix in _SHELL else None
 

@@ -6,15 +6,15 @@ its parsers know, values in its code. Candidates are only that; a trial must sho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from upshift.eventlog import ProcessLog
 from upshift.knobs import code, config_file
-from upshift.knobs.binding import Binding, FileKey, Flag, InCode, config_files
+from upshift.knobs.binding import Binding, FileKey, Flag, InCode, Override, config_files, shell_script
 from upshift.knobs.change import Change
-from upshift.knobs.guess import on_command_line
 from upshift.knobs.knob import Knob
 
 _MOST_FILES = 60
@@ -62,10 +62,30 @@ def seen(processes: Sequence[ProcessLog], now: Change) -> Seen:
 
 def candidates(knob: Knob, value: object, now: Change, found: Seen) -> list[Candidate]:
     """Places named like the knob; those that hold `value` first, all others after, each once."""
-    every = list(_places(knob, now, found))
-    unique = {str(c.binding) + str(c.where): c for c in reversed(every)}
-    ordered = sorted(unique.values(), key=every.index)
-    return [c for c in ordered if value is None or c.value == value]
+    unique: dict[Binding, Candidate] = {}
+    for candidate in _places(knob, now, found):
+        unique.setdefault(candidate.binding, candidate)
+    fitting = [c for c in unique.values() if value is None or c.value == value]
+    return sorted(fitting, key=lambda c: _doubt(str(c.binding)))  # stable: the order of sources stays
+
+
+def _doubt(name: str) -> int:
+    """A name with further words in it may be something else: MAX_GPU_BATCH_SIZE."""
+    return int(bool(re.search(r"max|min|limit|default", name, re.IGNORECASE)))
+
+
+def on_command_line(now: Change) -> Iterator[Binding]:
+    """Flags and overrides as they stand there, or in the shell script that the command runs."""
+    for argument in now.command.argv[1:]:
+        name = argument.partition("=")[0]
+        if re.fullmatch(r"--?[A-Za-z][\w.-]*", name):
+            yield Flag(name)
+        elif "=" in argument and re.fullmatch(r"\+*[A-Za-z][\w.]*", name):
+            yield Override(name.lstrip("+"))
+    script = shell_script(now.command)
+    if script is not None:
+        for name in dict.fromkeys(re.findall(r"(?<![\w-])(--?[A-Za-z][\w.-]*)", now.text(script))):
+            yield Flag(name)
 
 
 def _places(knob: Knob, now: Change, found: Seen) -> Iterator[Candidate]:
@@ -96,7 +116,13 @@ def _in_code(path: Path, now: Change, fits: object) -> Iterator[Candidate]:
     except (SyntaxError, UnicodeDecodeError, OSError):
         return
     for site in sites:
-        if fits(site.last) and site.how != "flag":
+        if not fits(site.last):
+            continue
+        if site.how == "flag":
+            yield Candidate(
+                binding=Flag("--" + site.last), value=site.value, where=f"{path.name}:{site.line}"
+            )
+        else:
             same = [s for s in sites if s.name == site.name]
             binding = InCode(path, site.name, same.index(site))
             yield Candidate(binding=binding, value=site.value, where=f"{path.name}:{site.line}")

@@ -368,27 +368,34 @@ def other_parameters(a: Trace, b: Trace) -> str:
 
 def effective_batches(a: Trace, b: Trace) -> str | None:
     """Both sides steady, and yet another number of samples a step."""
-    left = a.steps[0].sizes, b.steps[0].sizes
-    counts = [sum(n or 0 for n in sizes) for sizes in left]
-    if counts[0] != counts[1] and all(counts):
-        return f"a step trains on {counts[0]} samples against {counts[1]}"
-    return None
+    left, right = (_usual_samples(trace) for trace in (a, b))
+    return f"a step trains on {left} samples against {right}" if left != right and left and right else None
+
+
+def _usual_samples(trace: Trace) -> int:
+    counts = [_samples(step) for step in trace.steps]
+    return max(set(counts), key=counts.count) if counts else 0
 
 
 def partial_window(a: Trace, b: Trace, odd: Sequence[Difference]) -> str | None:
     """The first odd step is where an epoch ends with fewer samples on one side."""
     first = odd[0].step
-    if first == 0:
-        return None
-    usual = _samples(a.steps[0])
-    if _samples(b.steps[0]) != usual:
+    usual = _usual_samples(a)
+    if _usual_samples(b) != usual:
         return None
     here = _samples(a.steps[first]), _samples(b.steps[first])
-    before = _samples(a.steps[first - 1]), _samples(b.steps[first - 1])
-    if here[0] != here[1] or before != (usual, usual) or any(n != usual for n in here):
+    if here[0] != here[1]:
         return (
-            f"the epoch ends with a partial window: step {first + 1} holds {here[0]} samples against {here[1]}, "
-            f"and from there on the steps hold other samples"
+            f"step {first + 1} is a partial window: {here[0]} samples against {here[1]} (whole ones {usual}), "
+            "so the steps from there on hold other samples"
+        )
+    if first == 0:
+        return None
+    before = _samples(a.steps[first - 1]), _samples(b.steps[first - 1])
+    if before != (usual, usual) or any(n != usual for n in here):
+        return (
+            f"the epoch ends with a partial window: step {first + 1} holds {here[0]} samples, and from there on the "
+            "steps hold other samples"
         )
     if (
         a.loader_batches

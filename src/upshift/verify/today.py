@@ -52,7 +52,8 @@ def wrong_today(trace: Trace) -> tuple[str, ...]:
 def loss_scale(trace: Trace) -> float | None:
     """How many times the mean gradient the optimizer gets: 1 is right. None where the losses do not tell."""
     factors = []
-    for step in trace.steps:
+    whole = [s for s in trace.steps if len(s.own_micro) == trace.grad_accum]
+    for step in whole:
         for micro in step.own_micro:
             raw = [c.value for c in micro.calls if c.reduction == "mean" and c.value]
             if len(raw) != 1 or micro.loss is None:
@@ -60,7 +61,7 @@ def loss_scale(trace: Trace) -> float | None:
             factors.append(micro.loss / raw[0])
     if not factors or max(factors) - min(factors) > 0.01 * abs(median(factors)):
         return None
-    return median(factors) * len(trace.steps[0].own_micro) * _rescaled(trace.steps[0])
+    return median(factors) * (trace.grad_accum or 1) * _rescaled(whole[0])
 
 
 def _rescaled(step: Step) -> float:

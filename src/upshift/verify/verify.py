@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from upshift.errors import NotBound, ProgramFailed, UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
-from upshift.knobs.guess import guess
+from upshift.knobs.guess import guesses
 from upshift.verify.runs import Run, Side
 from upshift.verify.today import wrong_today
 from upshift.verify.trace import Trace
 from upshift.verify.verdict import Evidence, Verdict, in_doubt, judge, usable_floor
 
 MICRO_BATCH, GRAD_ACCUM = "micro_batch", "grad_accum"
+_MOST_GUESSES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +54,10 @@ def verify(question: Question, run: Run) -> Answer:
     now = Side(change=question.now, label="as it is", double=question.float64)
     a = runs(now, question.steps, True)
     steps = len(a.steps)
-    bindings = dict(question.bindings)
-    if question.other is None:
-        bindings = {**guess(question.now, question.settings, a, bindings), **bindings}
-        other = question.now
-        for knob, value in question.settings.items():
-            other = bindings[knob].apply(other, value)
-    else:
-        other = question.other
+    places = _places(question, a)
     permuted, again = _noise(runs, now, a, steps)
-    there = Side(change=other, label="changed", double=question.float64)
-    b = runs(there, steps, False)
-    _took_effect(question, bindings, a, b)
+    there, b, bindings = _changed(question, places, runs, steps)
+    other = there.change
     evidence = Evidence(a=a, b=b, again=again, permuted=permuted, tolerance=question.tolerance)
     verdict = judge(evidence)
     if in_doubt(verdict) and not question.float64:
@@ -79,6 +72,57 @@ def verify(question: Question, run: Run) -> Answer:
         bindings={k: v for k, v in bindings.items() if k in question.settings},
         runs=runs.count,
     )
+
+
+def _places(question: Question, a: Trace) -> list[dict[str, Binding]]:
+    """Ways to bind the settings, the likeliest first; one where the user has said it or gives another command."""
+    if question.other is not None:
+        return [{}]
+    seen = {MICRO_BATCH: a.micro_batch, GRAD_ACCUM: a.grad_accum}
+    found: list[dict[str, Binding]] = [{}]
+    for knob in question.settings:
+        given = question.bindings.get(knob)
+        choices = [given] if given is not None else guesses(question.now, knob, seen[knob])
+        found = [{**before, knob: choice} for before in found for choice in choices[:_MOST_GUESSES]]
+    return found[: 2 * _MOST_GUESSES]
+
+
+def _changed(
+    question: Question, places: list[dict[str, Binding]], runs: _Counted, steps: int
+) -> tuple[Side, Trace, dict[str, Binding]]:
+    """The changed side: of the likely places, the first that shows its effect."""
+    failed: UpshiftError | None = None
+    dead: set[tuple[str, Binding]] = set()
+    for bindings in places:
+        if any(place in dead for place in bindings.items()):
+            continue
+        other = question.other or question.now
+        for knob, binding in bindings.items():
+            other = binding.apply(other, question.settings[knob])
+        there = Side(change=other, label=_label(bindings, failed), double=question.float64)
+        b = runs(there, steps, False)
+        wrong = _no_effect(question, b)
+        if wrong is None:
+            return there, b, bindings
+        dead.add((wrong, bindings[wrong]))
+        shown = {MICRO_BATCH: b.micro_batch, GRAD_ACCUM: b.grad_accum}[wrong]
+        failed = failed or NotBound(
+            f"{wrong} was set to {question.settings[wrong]} through {bindings[wrong]}, and the run shows {shown}",
+            hint=f"say where the command sets it: --bind {wrong}=--flag, --bind {wrong}=config.yaml:key or "
+            f"--bind {wrong}=train.py:NAME",
+        )
+    assert failed is not None
+    raise failed
+
+
+def _label(bindings: Mapping[str, Binding], failed: UpshiftError | None) -> str:
+    return "changed" if failed is None else "changed through " + ", ".join(str(b) for b in bindings.values())
+
+
+def _no_effect(question: Question, b: Trace) -> str | None:
+    """The knob that was set and does not show."""
+    seen = {MICRO_BATCH: b.micro_batch, GRAD_ACCUM: b.grad_accum}
+    return next((k for k, value in question.settings.items() if k in seen and seen[k] != value), None)
 
 
 class _Counted:
@@ -113,15 +157,3 @@ def _in_double(runs: _Counted, evidence: Evidence, now: Side, there: Side, steps
     except UpshiftError as error:
         return replace(evidence, notes=(f"float64 could not be tried: {error.message}",))
     return replace(evidence, a64=a64, b64=b64)
-
-
-def _took_effect(question: Question, bindings: Mapping[str, Binding], a: Trace, b: Trace) -> None:
-    """What was set must be what is seen."""
-    seen = {MICRO_BATCH: b.micro_batch, GRAD_ACCUM: b.grad_accum}
-    for knob, value in question.settings.items():
-        if knob in seen and seen[knob] != value:
-            raise NotBound(
-                f"{knob} was set to {value} through {bindings[knob]}, and the run shows {seen[knob]}",
-                hint=f"say where the command sets it: --bind {knob}=--flag, --bind {knob}=config.yaml:key or "
-                f"--bind {knob}=train.py:NAME",
-            )

@@ -211,7 +211,7 @@ def _shield_training(torch, recorder) -> None:
 
     @functools.wraps(original)
     def train(self, mode=True):
-        if inside or not recorder.thread or get_ident() != recorder.thread:
+        if inside or (recorder.thread and get_ident() != recorder.thread):
             return original(self, mode)
         if not mode and self.training and not saved:
             saved.append(dice.state())
