@@ -61,7 +61,7 @@ def traps(repeats: int, only: str) -> list[dict]:
     rows = []
     print(f"{'trap':24} {'truth':13} {'verdicts':34} {'cause':18} {'ε':>8} {'floor':>8}")
     for trap in TRAPS:
-        if only not in trap.name:
+        if not any(part in trap.name for part in only.split(",")):
             continue
         with tempfile.TemporaryDirectory() as folder:
             found = [ask(trap, Path(folder)) for _ in range(repeats)]
@@ -144,7 +144,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="parts of names, with commas between them")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     result: dict = {"cost": cost(options.pairs)} if options.pairs else {}
