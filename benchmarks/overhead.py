@@ -136,8 +136,12 @@ class Agent:
                 hooks.update(ours)
         self.recorder.closed = not on
         now = time.perf_counter()
-        if on and not self.sampler.gate:  # close looks come by the clock: it stood still meanwhile
+        if (
+            on and not self.sampler.gate
+        ):  # close looks and sending come by the clock: it stood still meanwhile
             self.recorder.detail_at += now - self.off_since
+            self.recorder.send_at += now - self.off_since
+            self.recorder._modules_at += now - self.off_since
             self.recorder.detail._hooks_at += now - self.off_since
         elif not on and self.sampler.gate:
             self.off_since = now
@@ -343,6 +347,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=35, help="time for the agent's figure at 5 ms; more at 20 and 100"
     )
+    parser.add_argument("--targets", type=int, nargs="+", choices=TARGETS_MS, default=list(TARGETS_MS))
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -351,7 +356,8 @@ def main() -> None:
     result: dict = {"schema": "upshift.bench.overhead/1", "torch": torch.__version__, "steps": []}
     print(f"{'step':>8}  {'instrument':<14}  {'CPU':>7}  {'95 % interval':<16}  {'wall':>7}  ", end="")
     print(f"{'95 % interval':<16}  periodic")
-    for target, longer in TARGETS_MS.items():
+    for target in options.targets:
+        longer = TARGETS_MS[target]
         trainer, actual = sized(target)
         count = max(20, int(longer * options.seconds * 1000 / (2 * len(KINDS) * (FEW + 1) * actual)))
         rows = [
