@@ -1,13 +1,21 @@
-"""The plan as the user would have written it: new files beside the old ones, a command line, a patch for code."""
+"""The plan as the user would have written it: new files beside the old ones, a command line, a patch for code.
+
+In place only if asked, with a backup that `upshift undo` puts back, and never into a file that a process now running
+was started with: it may read it again.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from upshift.errors import MachineProblem
+import psutil
+
+from upshift.errors import MachineProblem, UsageError
 from upshift.knobs.change import Change
 from upshift.search.journal import FOLDER
 
@@ -24,10 +32,76 @@ class Applied:
     patch: Path | None
     """To be applied with `git apply` or `patch -p1` before the command is run."""
     diff: str
+    backup: Path | None = None
+    """Where the old contents are, if files were changed in place."""
+    in_use: tuple[Path, ...] = ()
+    """Files that were to be changed in place, but a running process was started with them."""
 
 
-def apply(now: Change, change: Change) -> Applied:
-    """Write what differs. Nothing that is there is overwritten but what upshift wrote there before."""
+def apply(now: Change, change: Change, *, in_place: bool = False) -> Applied:
+    """Write what differs. Without `in_place` nothing is overwritten but what upshift wrote there before."""
+    if in_place:
+        busy = tuple(path for path in change.files if _in_use(path))
+        if not busy:
+            return _in_place(now, change)
+        return _beside(now, change, busy)
+    return _beside(now, change, ())
+
+
+def _in_place(now: Change, change: Change) -> Applied:
+    """The files themselves, after their old contents are safe."""
+    changed = {p: (p.read_text(encoding="utf-8"), text) for p, text in change.files.items()}
+    changed = {p: (old, new) for p, (old, new) in changed.items() if old != new}
+    backup = None
+    if changed:
+        backup = now.command.cwd / FOLDER / "backup" / time.strftime("%Y%m%d-%H%M%S")
+        backup.mkdir(parents=True, exist_ok=True)
+        names = {}
+        for number, (path, (old, _)) in enumerate(changed.items()):
+            names[str(path)] = _write(backup / f"{number}{path.suffix}", old).name
+        _write(backup / "manifest.json", json.dumps(names, indent=2) + "\n")
+        for path, (_, new) in changed.items():
+            _write(path, new)
+    return Applied(
+        command=change.command.argv,
+        variables=tuple(sorted(change.environment.items())),
+        files=tuple(changed),
+        patch=None,
+        diff="".join(_diff(p, old, new, now.command.cwd) for p, (old, new) in changed.items()),
+        backup=backup,
+    )
+
+
+def undo(cwd: Path) -> list[Path]:
+    """Put back what the last change in place has replaced; that backup is then gone."""
+    kept = sorted((cwd / FOLDER / "backup").glob("*/manifest.json"))
+    if not kept:
+        raise UsageError(f"nothing to undo in {cwd}: no change was made in place from here")
+    folder = kept[-1].parent
+    names = json.loads(kept[-1].read_text(encoding="utf-8"))
+    for path, name in names.items():
+        _write(Path(path), (folder / name).read_text(encoding="utf-8"))
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    return [Path(path) for path in names]
+
+
+def _in_use(path: Path) -> bool:
+    """Does the command line of a running process name this file?"""
+    for process in psutil.process_iter():
+        if process.pid in (os.getpid(), os.getppid()):
+            continue
+        try:
+            arguments, cwd = process.cmdline(), Path(process.cwd())
+        except (psutil.Error, OSError):
+            continue
+        if "upshift" not in " ".join(arguments[:4]) and any(_same_file(a, path, cwd) for a in arguments[1:]):
+            return True
+    return False
+
+
+def _beside(now: Change, change: Change, busy: tuple[Path, ...]) -> Applied:
     argv = list(change.command.argv)
     written: list[Path] = []
     patches: list[str] = []
@@ -58,6 +132,7 @@ def apply(now: Change, change: Change) -> Applied:
         files=tuple(written),
         patch=patch,
         diff="".join(diffs),
+        in_use=busy,
     )
 
 

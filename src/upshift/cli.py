@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_profile(verbs)
     _add_verify(verbs)
     _add_tune(verbs)
+    _add_undo(verbs)
     _add_demo(verbs)
     return parser
 
@@ -154,11 +155,24 @@ def _add_tune(verbs: Any) -> None:
         help="as for verify",
     )
     verb.add_argument(
+        "--in-place", action="store_true", help="change your files themselves; `upshift undo` puts them back"
+    )
+    verb.add_argument(
         "--list-knobs", action="store_true", help="show what can be turned and where, and try nothing"
     )
     verb.add_argument("--json", metavar="FILE", help="write the document upshift.tune/1 (- for stdout)")
     _add_launching(verb)
     verb.set_defaults(run=_tune)
+
+
+def _add_undo(verbs: Any) -> None:
+    verb = verbs.add_parser(
+        "undo",
+        help="put back what tune --in-place has changed",
+        usage="upshift undo",
+        description="Puts back the files that the last `upshift tune --in-place` in this folder has changed.",
+    )
+    verb.set_defaults(run=_undo)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -409,11 +423,21 @@ def _tune(options: argparse.Namespace) -> int:
         show_knobs(now, baseline, seen, Console())
         return 0
     plan = tune(now, how, lambda text: talk.print(text, highlight=False))
-    applied = apply(plan.now, plan.change) if plan.settings else None
+    applied = apply(plan.now, plan.change, in_place=options.in_place) if plan.settings else None
     if options.json:
         _write(document(plan, applied), options.json)
     if options.json != "-":
         show(plan, applied, Console())
+    return 0
+
+
+def _undo(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from upshift.apply import undo
+
+    for path in undo(Path.cwd()):
+        print(f"put back: {path}")
     return 0
 
 

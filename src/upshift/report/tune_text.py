@@ -73,6 +73,14 @@ def _show_applied(applied: Applied, console: Console) -> None:
     console.print()
     for path in applied.files:
         console.print(Text(f"written: {path}"), highlight=False)
+    for path in applied.in_use:
+        console.print(
+            Text(f"not changed in place: a running process was started with {path}"), highlight=False
+        )
+    if applied.backup is not None:
+        console.print(
+            Text(f"the old contents are in {applied.backup}; `upshift undo` puts them back"), highlight=False
+        )
     if applied.diff:
         console.print(Text(applied.diff.rstrip("\n")), highlight=False)
     if applied.patch is not None:
