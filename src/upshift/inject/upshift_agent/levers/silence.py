@@ -24,9 +24,7 @@ def install(torch, recorder, _) -> None:
         original = getattr(functional, name, None)
         if original is not None:
             setattr(functional, name, _identity(original))
-    for name in ("dropout", "dropout_", "native_dropout"):
-        if name == "native_dropout":
-            continue
+    for name in ("dropout", "dropout_"):
         if hasattr(torch, name):
             setattr(torch, name, _identity(getattr(torch, name)))
     attention = functional.scaled_dot_product_attention
