@@ -47,7 +47,7 @@ def limit(e: Evidence) -> Limit | None:
     at_peak = sum(flops / result["peak"].get(dtype, slowest) for dtype, flops in result["by_dtype"].items())
     return Limit(
         flops=result["flops"],
-        share=at_peak / e.profile.step_mean,
+        share=at_peak / e.profile.step.median,
         peak=result["peak"],
         stated=next((v for name, v in _STATED.items() if name in str(result["device"])), None),
         bandwidth=result["bandwidth"],
