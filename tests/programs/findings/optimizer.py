@@ -41,7 +41,7 @@ def main():
     near = args.mode == "near"
     inputs = torch.randn(4096, FEATURES)
     targets = inputs[:, :8].sum(1, keepdim=True)
-    batch = 1024 if near else 32
+    batch = 2560 if near else 32
     model = Branches(count=2, width=256) if near else Branches(count=240, width=32)
     if args.mode == "fixed":
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
