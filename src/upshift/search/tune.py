@@ -119,7 +119,7 @@ class Tuner:
         verdict: Verdict | None = None
         if settings:
             values = {s.knob: s.after for s in settings}
-            verdict = self._proven(change, values, final=True)
+            verdict = self._proven(change, values)
             if verdict is None or not verdict.same:
                 why = verdict.because if verdict else "no verdict on the whole plan"
                 self._rejected.extend((f"{s.knob} → {s.after}", why) for s in settings)
@@ -147,7 +147,7 @@ class Tuner:
             notes=tuple(self._notes),
         )
 
-    def _proven(self, change: Change, values: Mapping[str, object], final: bool = False) -> Verdict | None:
+    def _proven(self, change: Change, values: Mapping[str, object]) -> Verdict | None:
         self._tell("is it the same training?")
         try:
             verdict = self._prove(change, values)
