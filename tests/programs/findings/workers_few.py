@@ -1,7 +1,7 @@
 """Records on slow storage, read by DataLoader workers.
 
 planted: one worker, which waits 3 ms for every record and cannot keep up with the training.
-near: one worker too, but the storage answers quickly, so the next batch is always there.
+near: one worker and the same storage, but a model so wide that the next batch is always there.
 fixed: four workers, whose waits overlap.
 """
 
@@ -44,14 +44,15 @@ def main():
     args = parse_args()
     torch.manual_seed(0)
     loader = DataLoader(
-        StoredRecords(count=BATCH * 2000, latency=0.0002 if args.mode == "near" else 0.003),
+        StoredRecords(count=BATCH * 2000, latency=0.003),
         batch_size=BATCH,
         shuffle=True,
         num_workers=4 if args.mode == "fixed" else 1,
         persistent_workers=True,
     )
+    width = 4096 if args.mode == "near" else 1024
     model = nn.Sequential(
-        nn.Linear(FEATURES, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1)
+        nn.Linear(FEATURES, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     criterion = nn.MSELoss()
