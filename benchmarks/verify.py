@@ -1,26 +1,30 @@
 """How often `upshift verify` is right, and what it costs. `make bench-verify`.
 
 Right: every trap of tests/traps.py, several times; a *false same* calls two trainings the same that are not, a *false
-different* the other way round. Cost: a run of a model with a million parameters, 20 steps, bare and as verify
-launches it, in turn; and the size of the trace it leaves.
+different* the other way round. Cost: a run of the built-in example, and one of a model with a million parameters
+for 20 steps, each bare, as verify makes it (ended when the steps are in), and watched to its own end, in turn; and
+the size of the trace it leaves.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import random
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from upshift import session
 from upshift.command import understand
+from upshift.knobs.change import Change
 from upshift.session import Settings, Snapshot
+from upshift.verify.runs import Launcher, Side
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -29,7 +33,30 @@ from upshift_cli import environment, upshift  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results" / "verify.json"
 SAME = ("same", "reordered", "within_noise")
-STEPS = 20
+EXAMPLE = ROOT / "examples" / "pointer_generator"
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """A run whose cost is measured."""
+
+    command: list[str]
+    steps: int
+
+
+RUNS = {
+    "example": TimedRun(
+        [
+            str(EXAMPLE / "train.py"),
+            "--config",
+            str(EXAMPLE / "configs" / "rtx4070_8gb.yaml"),
+            "--max_steps",
+            "8",
+        ],
+        8,
+    ),
+    "million": TimedRun([str(PROGRAMS / "million.py"), "--steps", "20"], 20),
+}
 
 
 def ask(trap: Trap, folder: Path) -> dict:
@@ -81,8 +108,15 @@ def traps(repeats: int, only: str) -> list[dict]:
     return rows
 
 
-def watched(command: list[str], folder: Path) -> tuple[float, int]:
-    """(seconds, bytes of trace) of a run as verify launches it."""
+def as_made(command: list[str], steps: int, folder: Path) -> None:
+    """A run as verify makes it."""
+    change = Change(command=understand(command, folder), environment={"OMP_NUM_THREADS": "1"})
+    trace = Launcher()(Side(change=change), steps, False)
+    assert len(trace.steps) >= steps, len(trace.steps)
+
+
+def to_its_end(command: list[str], folder: Path) -> int:
+    """The same, not ended by verify. Bytes of the trace."""
     size = 0
 
     def watch(snapshot: Snapshot) -> str | None:
@@ -90,64 +124,75 @@ def watched(command: list[str], folder: Path) -> tuple[float, int]:
         size = sum(p.path.stat().st_size for p in snapshot.processes if p.path.exists())
         return None
 
-    begun = time.perf_counter()
-    levers = {"seed": 1, "silence": True}
+    side = Side(change=Change(command=understand(command, folder)))
     variables = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    settings = Settings(levers=levers, witness=True, environment=variables)
-    outcome = session.launch(understand(command, folder), settings, watch)
+    settings = Settings(levers=side.levers, witness=True, environment=variables)
+    outcome = session.launch(side.change.command, settings, watch)
     assert outcome.exit_code == 0, outcome.stderr
-    return time.perf_counter() - begun, size
+    return size
 
 
-def cpu_seconds() -> float:
-    """Of this process and of all it has waited for: upshift's own work is in it, waiting for a core is not."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
+def cost(name: str, pairs: int) -> dict:
+    """Bare, as verify makes it, and to its end: in turn."""
+    command = [sys.executable, *RUNS[name].command]
+    times: dict[str, list[float]] = {"bare": [], "as made": [], "to its end": []}
+    size = 0
 
+    def bare() -> None:
+        subprocess.run(command, check=True, cwd=folder, env=environment(), capture_output=True)
 
-def cost(pairs: int) -> dict:
-    """Bare against watched, in turn, by the wall and by CPU time."""
-    command = [sys.executable, str(PROGRAMS / "million.py"), "--steps", str(STEPS)]
-    ratios, cpu_ratios, sizes, bare_seconds = [], [], [], []
+    def whole() -> None:
+        nonlocal size
+        size = max(size, to_its_end(command, Path(folder)))
+
+    ways = {
+        "bare": bare,
+        "as made": lambda: as_made(command, RUNS[name].steps, Path(folder)),
+        "to its end": whole,
+    }
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         for number in range(pairs + 1):
-            begun, cpu = time.perf_counter(), cpu_seconds()
-            subprocess.run(command, check=True, cwd=folder, env=environment(), capture_output=True)
-            bare, bare_cpu = time.perf_counter() - begun, cpu_seconds() - cpu
-            cpu = cpu_seconds()
-            seconds, size = watched(command, Path(folder))
-            if number:  # the first pair fills the caches
-                ratios.append(seconds / bare)
-                cpu_ratios.append((cpu_seconds() - cpu) / bare_cpu)
-                sizes.append(size)
-                bare_seconds.append(bare)
-    found = {
-        "bare_seconds": statistics.median(bare_seconds),
-        "added": statistics.median(ratios) - 1,
-        "added_low": min(ratios) - 1,
-        "added_high": max(ratios) - 1,
-        "added_cpu": statistics.median(cpu_ratios) - 1,
-        "added_cpu_low": min(cpu_ratios) - 1,
-        "added_cpu_high": max(cpu_ratios) - 1,
-        "trace_bytes": max(sizes),
-        "steps": STEPS,
+            for way, run in ways.items():
+                begun = time.perf_counter()
+                run()
+                if number:  # the first round fills the caches
+                    times[way].append(time.perf_counter() - begun)
+    found: dict = {
+        "run": name,
+        "rounds": pairs,
+        "bare_seconds": statistics.median(times["bare"]),
+        "trace_bytes": size,
     }
-    print(
-        f"a run of {found['bare_seconds']:.1f} s, {STEPS} steps, a million parameters: it adds {found['added']:.1%} "
-        f"({found['added_low']:.1%} to {found['added_high']:.1%}); of CPU time {found['added_cpu']:.1%} "
-        f"({found['added_cpu_low']:.1%} to {found['added_cpu_high']:.1%}); trace {found['trace_bytes'] / 1e6:.2f} MB"
-    )
+    print(f"{name}: {RUNS[name].steps} steps, {found['bare_seconds']:.1f} s bare; trace {size / 1e6:.2f} MB")
+    for way in ("as made", "to its end"):
+        ratios = [took / alone for took, alone in zip(times[way], times["bare"], strict=True)]
+        low, high = interval(ratios)
+        found[way.replace(" ", "_")] = {
+            "added": statistics.median(ratios) - 1,
+            "low": low - 1,
+            "high": high - 1,
+        }
+        print(
+            f"  {way:12} {statistics.median(ratios) - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})", flush=True
+        )
     return found
+
+
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """95 % of the median, by drawing the pairs again."""
+    dice = random.Random(0)
+    medians = sorted(statistics.median(dice.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return medians[50], medians[-51]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--only", default="", help="parts of names, with commas between them")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
-    result: dict = {"cost": cost(options.pairs)} if options.pairs else {}
+    result: dict = {"cost": [cost(name, options.pairs) for name in RUNS]} if options.pairs else {}
     if options.repeats:
         result["traps"] = traps(options.repeats, options.only)
     options.json.parent.mkdir(parents=True, exist_ok=True)

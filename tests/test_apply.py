@@ -12,8 +12,8 @@ from upshift_cli import upshift
 from upshift.apply import apply, undo
 from upshift.command import understand
 from upshift.errors import UsageError
-from upshift.knobs.binding import parse
 from upshift.knobs.change import Change
+from upshift.knobs.spoken import parse
 
 YAML = "train:\n  batch: 2   # mine\n"
 

@@ -11,7 +11,11 @@ import upshift
 
 PACKAGE = Path(upshift.__file__).parent
 
-CLI_MAY_IMPORT = {"upshift", "upshift.cli", "upshift.errors"}
+CLI_MAY_IMPORT = {
+    "upshift",
+    "upshift.errors",
+    *("upshift.cli" + part for part in ("", ".arguments", ".output", ".profile", ".verify", ".tune")),
+}
 
 
 def modules_after(code: str) -> set[str]:

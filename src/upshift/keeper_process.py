@@ -59,7 +59,7 @@ class KeeperProcess:
             "memory": memory_bytes,
         }
         session: dict[str, Any] = {"events": str(run.events), **asked}
-        if probe:  # the run is thrown away: its end may be used for experiments
+        if probe and not asked.get("witness"):  # the run is thrown away: its end may be used for experiments
             session["experiments"] = str(run.experiments_file)
         if plan is not None:
             spec["overlay"] = {

@@ -52,6 +52,7 @@ class Plan:
     """(what was tried or could be, why it is not in the plan)."""
     tuning_seconds: float
     notes: tuple[str, ...] = ()
+    steps_remaining: int | None = None
 
     @property
     def values(self) -> Mapping[str, object]:

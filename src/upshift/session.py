@@ -181,7 +181,7 @@ def _follow(
             keeper.poll(POLL_SECONDS)
             processes = log.poll()
             now = time.perf_counter()
-            if now >= next_sample and measuring:
+            if now >= next_sample and measuring and not settings.witness:  # a compared run is not measured
                 next_sample = now + INTERVAL_SECONDS
                 resources.sample([p.pid for p in processes if p.active], now)
             copy_output()

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from upshift import config, session
 from upshift.errors import Interrupted
+from upshift.inject.upshift_agent.events import CHECKPOINT
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, seen
 from upshift.measure.enough import Enough
+from upshift.measure.profile import training
+from upshift.outcomes import failed
 from upshift.plan import Plan
+from upshift.search.bench import Counted, Request, Ways
 from upshift.search.journal import Journal, key
-from upshift.search.trial import Launcher, Trial, read
-from upshift.search.tune import Request, Tuner
-from upshift.session import Outcome, Settings, Snapshot
+from upshift.search.trial import Trial, read
+from upshift.search.tune import tune as search
+from upshift.session import Outcome, Settings, Snapshot, Watcher
 from upshift.verify.runs import Launcher as SideLauncher
 from upshift.verify.runs import Side
 from upshift.verify.trace import Trace
@@ -30,6 +35,8 @@ _STEPS = 8.0
 """Steps it should hold, if that fits between the two."""
 _LOOK = 8.0
 """Seconds of steps of the run as it is."""
+_COUNTING_SECONDS = 90.0
+"""After the first step: a run whose evaluations take longer keeps its secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +46,10 @@ class Options:
     bindings: Mapping[str, Binding] = field(default_factory=dict)
     only: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
+    fixed: Mapping[str, object] = field(default_factory=dict)
     plan: str = "conservative"
+    strict: bool = False
+    steps_remaining: int | None = None
     budget_seconds: float = 600.0
     memory_bytes: int | None = None
     isolate: str = "auto"
@@ -55,13 +65,17 @@ def tune(now: Change, options: Options, tell: Callable[[str], None]) -> Plan:
         bindings=options.bindings,
         only=options.only,
         skip=options.skip,
+        fixed=options.fixed,
         plan=options.plan,
+        strict=options.strict,
+        steps_remaining=options.steps_remaining,
         budget_seconds=options.budget_seconds,
         threads=config.threads(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     )
+    ways = Ways(look=runs.look, run=runs.run, prove=runs.prove, pair=runs.pair, count=runs.count, tell=tell)
     try:
-        return Tuner(request, runs.look, runs.run, runs.prove, runs.pair, tell).tune()
+        return search(request, ways)
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped; the trials so far are in {runs.journal.path}, and the same command goes on from there"
@@ -83,11 +97,12 @@ class _Runs:
         self._sides: dict[str, Trace] = {}
 
     def look(self, now: Change) -> tuple[Trial, Seen]:
+        """The run as it is, a little longer, and where its settings come from."""
         name = "look-" + key(now, self.options.memory_bytes)
         known = self.journal.get(name)
         found = self.journal.seen(name)
         if known is None or found is None:
-            outcome = self._launch(now, discover=True)
+            outcome = self._launch(now, self._enough(_LOOK), discover=True)
             known = read(outcome, {}, outcome.seconds)
             found = seen(outcome.processes, now)
             if known.ok:
@@ -96,17 +111,51 @@ class _Runs:
             self.seconds = min(_LONGEST, max(_SHORTEST, _STEPS * known.step_seconds))
         return known, found
 
-    def _launch(self, change: Change, *, discover: bool) -> Outcome:
-        enough = Enough(
+    def run(self, change: Change, settings: Mapping[str, Any], suffix: str = "") -> Trial:
+        """One trial, or what it showed when it was run before."""
+        name = key(change, self.options.memory_bytes) + suffix
+        known = self.journal.get(name)
+        if known is not None:
+            return known
+        begun = time.perf_counter()
+        outcome = self._launch(change, self._enough(self.seconds))
+        trial = read(outcome, settings, time.perf_counter() - begun)
+        self.journal.add(name, trial)
+        return trial
+
+    def count(self, change: Change, most: int) -> Counted:
+        """A run let go until it ends or has made `most` optimizer steps."""
+        first: list[float] = []
+
+        def watch(snapshot: Snapshot) -> str | None:
+            log = training(snapshot.processes)
+            if log is None or not log.steps:
+                return "no step" if snapshot.elapsed > self.options.first_step_seconds else None
+            first.append(snapshot.elapsed)
+            late = snapshot.elapsed - first[0] > _COUNTING_SECONDS
+            return "enough" if len(log.steps) >= most or late else None
+
+        outcome = self._launch(change, watch)
+        if outcome.ended_by == "interrupt":
+            raise KeyboardInterrupt
+        log = training(outcome.processes)
+        steps = log.steps if log is not None else []
+        return Counted(
+            steps=len(steps),
+            ended=outcome.ended_by == "program" and not failed(outcome),
+            evaluations=sum(bool(s["eval"] or s["evaluates"]) for s in steps),
+            saves=sum(s["phases"][CHECKPOINT] > 0 for s in steps),
+        )
+
+    def _enough(self, seconds: float) -> Enough:
+        return Enough(
             steps=None,
-            seconds=_LOOK if discover else self.seconds,
+            seconds=seconds,
             first_step_seconds=self.options.first_step_seconds,
             patience=self.options.timeout_seconds,
         )
 
-        def watch(snapshot: Snapshot) -> str | None:
-            return enough(snapshot)
-
+    def _launch(self, change: Change, watch: Watcher, *, discover: bool = False) -> Outcome:
         settings = Settings(
             isolate=self.options.isolate,
             files=change.files,
@@ -115,21 +164,6 @@ class _Runs:
             discover=discover,
         )
         return session.launch(change.command, settings, watch)
-
-    def run(self, change: Change, settings: Mapping[str, Any], suffix: str = "") -> Trial:
-        name = key(change, self.options.memory_bytes) + suffix
-        known = self.journal.get(name)
-        if known is not None:
-            return known
-        trial = Launcher(
-            seconds=self.seconds,
-            memory_bytes=self.options.memory_bytes,
-            isolate=self.options.isolate,
-            timeout_seconds=self.options.timeout_seconds,
-            first_step_seconds=self.options.first_step_seconds,
-        )(change, settings)
-        self.journal.add(name, trial)
-        return trial
 
     def pair(self, change: Change, settings: Mapping[str, object], number: int) -> float | None:
         """One run of each beside the other; which goes first alternates."""

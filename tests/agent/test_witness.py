@@ -39,7 +39,7 @@ def test_a_sketch_in_chunks_is_the_same_sketch(monkeypatch: pytest.MonkeyPatch) 
     missing = [*tensors(1)[:1], None, *tensors(1)[2:]]
     without, _ = Sketcher(torch, tensors(1)).sketch(missing)
     assert not torch.equal(whole, without)
-    monkeypatch.setattr(sketching, "_CHUNK", 4096)
+    monkeypatch.setattr(sketching, "_CHUNK_CPU", 4096)
     chunked = Sketcher(torch, tensors(1))
     assert len(chunked._pieces) > 1
     assert norm(chunked.sketch(tensors(1))[0].tolist()) == pytest.approx(norm(whole.tolist()), rel=0.3)

@@ -10,8 +10,8 @@ import pytest
 from upshift.command import understand
 from upshift.errors import UsageError
 from upshift.knobs import code, config_file
-from upshift.knobs.binding import parse
 from upshift.knobs.change import Change
+from upshift.knobs.spoken import parse
 
 SOURCE = '''"""Größe."""
 BATCH_SIZE, EPOCHS = 8, 3  # names in a row

@@ -10,6 +10,7 @@ from search.world import World, overhead
 from upshift.knobs.binding import FileKey, Flag
 from upshift.knobs.discover import Seen
 from upshift.plan import Setting, Unproven
+from upshift.search.bench import Counted
 from upshift.verify.verdict import Verdict
 
 
@@ -140,3 +141,139 @@ def test_the_budget_ends_the_search(tmp_path: Path) -> None:
     plan = World(folder=tmp_path).tune(budget_seconds=0.05)
     assert plan.settings == ()
     assert "--budget" in why(plan, "budget")
+
+
+# ---- counted in micro-batches ----
+
+
+def counting(folder: Path, argv: tuple[str, ...], in_micro: set[str]) -> World:
+    """A script whose --max_steps, --eval_every and --save_every are counted as said."""
+
+    def counts(change):
+        accum = int(str(Flag("--accum").now(change)))
+
+        def steps(flag):
+            value = int(str(Flag(flag).now(change) or 10**9))
+            return value // accum if flag in in_micro else value
+
+        made = min(8, steps("--max_steps"))
+        return Counted(
+            steps=made,
+            ended=made < 8,
+            evaluations=made // max(1, steps("--eval_every")),
+            saves=made // max(1, steps("--save_every")),
+        )
+
+    return World(folder=folder, argv=("--batch_size", "2", "--accum", "8", *argv), counts=counts)
+
+
+def test_a_limit_in_micro_batches_follows_the_accumulation(tmp_path: Path) -> None:
+    argv = ("--max_steps", "800", "--eval_every", "80", "--save_every", "5")
+    plan = counting(tmp_path, argv, {"--max_steps", "--eval_every"}).tune()
+    assert plan.values == {"micro_batch": 16, "grad_accum": 1, "max_steps": 100, "eval_every": 10}
+    assert "--save_every" in plan.change.command.argv and "5" in plan.change.command.argv
+    assert any("--max_steps counts micro-batches" in note for note in plan.notes)
+
+
+def test_a_limit_in_optimizer_steps_stays(tmp_path: Path) -> None:
+    plan = counting(tmp_path, ("--max_steps", "800", "--eval_every", "80"), set()).tune()
+    assert plan.values == {"micro_batch": 16, "grad_accum": 1}
+    assert "800" in plan.change.command.argv
+
+
+def test_a_warm_up_in_micro_batches_is_brought_along(tmp_path: Path) -> None:
+    def verdict(change):
+        accum, warmup = (int(str(Flag(f).now(change))) for f in ("--accum", "--warmup_steps"))
+        if warmup == 80 * accum // 8:
+            return Verdict(kind="same", because="agreed")
+        return Verdict(kind="different", because="another learning rate", cause="schedule")
+
+    argv = ("--batch_size", "2", "--accum", "8", "--warmup_steps", "80")
+    plan = World(folder=tmp_path, argv=argv, verdict=verdict).tune()
+    assert plan.values == {"micro_batch": 16, "grad_accum": 1, "warmup": 10}
+
+
+# ---- other knobs ----
+
+
+def test_slower_here_is_not_chosen(tmp_path: Path) -> None:
+    """bf16 that is emulated, a compile that brings nothing."""
+    seen = Seen(flags={"--bf16": False, "--compile": False}, files=(), sources=())
+
+    def extra(change):
+        return 0.4 if Flag("--bf16").now(change) == "True" else 0.9 if Flag("--compile").now(change) else 1.0
+
+    plan = World(folder=tmp_path, extra=extra, seen=seen).tune(plan="balanced")
+    assert "precision" not in plan.values and "compile" not in plan.values
+    assert "0.40×" in why(plan, "precision") and "0.90×" in why(plan, "compile")
+
+
+def compiled(folder: Path) -> World:
+    seen = Seen(flags={}, files=(), sources=(), switches={"--compile": None})
+    return World(
+        folder=folder,
+        seen=seen,
+        extra=lambda change: 2.0 if "--compile" in change.command.argv else 1.0,
+        settled=lambda change: 100.0 if "--compile" in change.command.argv else 1.0,
+    )
+
+
+def test_a_compilation_must_be_earned_back(tmp_path: Path) -> None:
+    assert compiled(tmp_path).tune(only=frozenset({"compile"})).values == {"compile": True}
+    plan = compiled(tmp_path).tune(only=frozenset({"compile"}), steps_remaining=10)
+    assert plan.settings == ()
+    assert "10 remain" in why(plan, "compile")
+    plan = compiled(tmp_path).tune(only=frozenset({"compile"}), steps_remaining=100_000)
+    assert plan.values == {"compile": True}
+    assert plan.change.command.argv[-1] == "--compile"
+
+
+def test_the_loader_first_then_the_batch(tmp_path: Path) -> None:
+    argv = ("--batch_size", "2", "--accum", "8", "--num_workers", "0")
+
+    def workers(change):
+        return int(str(Flag("--num_workers").now(change)))
+
+    world = World(
+        folder=tmp_path,
+        argv=argv,
+        waits=lambda change: 0.0 if workers(change) else 0.8,
+        extra=lambda change: 1.0 if workers(change) else 0.2,
+    )
+    plan = world.tune()
+    assert [s.knob for s in plan.settings] == ["workers", "micro_batch", "grad_accum"]
+
+
+def test_a_knob_that_is_fixed_is_not_searched(tmp_path: Path) -> None:
+    world = World(folder=tmp_path)
+    plan = world.tune(fixed={"micro_batch": 4})
+    assert plan.values == {"micro_batch": 4, "grad_accum": 4}
+    assert {micro for micro, _ in world.calls} == {2, 4}
+    plan = World(folder=tmp_path).tune(fixed={"micro_batch": 5})
+    assert "no divisor" in why(plan, "micro_batch")
+
+
+def test_strict_takes_only_what_is_the_same_to_rounding(tmp_path: Path) -> None:
+    noisy = Verdict(kind="within_noise", because="as noisy as the run itself")
+    assert World(folder=tmp_path, verdict=lambda change: noisy).tune().values["micro_batch"] == 16
+    plan = World(folder=tmp_path, verdict=lambda change: noisy).tune(strict=True)
+    assert plan.settings == ()
+    assert "--strict" in why(plan, "micro_batch")
+
+
+def test_a_minute_to_start_leaves_time_for_few_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("upshift.search.bench.time.perf_counter", lambda: clock[0])
+    world = World(folder=tmp_path, trial_seconds=70.0)
+    run = world.run
+
+    def slow(change, settings):
+        clock[0] += 70.0
+        return run(change, settings)
+
+    world.run = slow  # type: ignore[method-assign]
+    plan = world.tune(budget_seconds=300.0)
+    assert len(plan.trials) <= 4
+    assert plan.values["micro_batch"] > 2

@@ -16,8 +16,9 @@ from upshift.knobs.binding import Flag
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.plan import Plan
+from upshift.search.bench import Counted, Request, Ways
 from upshift.search.trial import CRASH, OK, OOM, Trial
-from upshift.search.tune import Request, Tuner
+from upshift.search.tune import tune
 from upshift.verify.verdict import Verdict
 
 Speed = Callable[[int, int], float]
@@ -44,6 +45,17 @@ class World:
     data_share: float = 0.0
     noise: float = 0.0
     same: Callable[[int, int], bool] = lambda micro, accum: True
+    counts: Callable[[Change], Counted] = lambda change: Counted(steps=8, ended=False, evaluations=0, saves=0)
+    """How a run goes that is let go for a few steps."""
+    trial_seconds: float = 0.1
+    extra: Callable[[Change], float] = lambda change: 1.0
+    """Factor on the speed by anything else the change says."""
+    settled: Callable[[Change], float] = lambda change: 1.0
+    """Seconds until its steps are steady."""
+    verdict: Callable[[Change], Verdict] | None = None
+    """Instead of `same`."""
+    waits: Callable[[Change], float] | None = None
+    """Instead of `data_share`."""
     seen: Seen = field(default_factory=lambda: Seen(flags={}, files=(), sources=()))
     calls: list[tuple[int, int]] = field(default_factory=list)
     proofs: int = 0
@@ -65,10 +77,10 @@ class World:
         micro, accum = self.settings(change)
         self.calls.append((micro, accum))
         if self.crashes(micro, accum):
-            return Trial(settings=settings, outcome=CRASH, why="AssertionError", seconds=0.1)
+            return Trial(settings=settings, outcome=CRASH, why="AssertionError", seconds=self.trial_seconds)
         if micro > self.fits:
             return Trial(settings=settings, outcome=OOM, why="can't allocate memory", seconds=0.1)
-        rate = self.speed(micro, accum) * (1 + self._random.uniform(-1, 1) * self.noise)
+        rate = self.speed(micro, accum) * self.extra(change) * (1 + self._random.uniform(-1, 1) * self.noise)
         return Trial(
             settings=settings,
             outcome=OK,
@@ -76,12 +88,15 @@ class World:
             step_seconds=micro * accum / rate,
             micro_batch=micro,
             grad_accum=accum,
-            data_share=self.data_share,
-            seconds=0.1,
+            data_share=self.waits(change) if self.waits else self.data_share,
+            settled_seconds=self.settled(change),
+            seconds=self.trial_seconds,
         )
 
     def prove(self, change: Change, values: Mapping[str, object]) -> Verdict:
         self.proofs += 1
+        if self.verdict is not None:
+            return self.verdict(change)
         same = self.same(*self.settings(change))
         return Verdict(kind="same" if same else "different", because="agreed" if same else "mean of means")
 
@@ -92,12 +107,12 @@ class World:
         return (after.samples_per_second or 0.0) / (before.samples_per_second or 1.0)
 
     def tune(self, **request: object) -> Plan:
-        tuner = Tuner(
-            Request(now=self.now, **request),  # type: ignore[arg-type]
-            lambda change: (self.run(change, {}), self.seen),
-            self.run,
-            self.prove,
-            self.pair,
-            lambda text: None,
+        ways = Ways(
+            look=lambda change: (self.run(change, {}), self.seen),
+            run=self.run,
+            prove=self.prove,
+            pair=self.pair,
+            count=lambda change, most: self.counts(change),
+            tell=lambda text: None,
         )
-        return tuner.tune()
+        return tune(Request(now=self.now, **request), ways)  # type: ignore[arg-type]

@@ -107,7 +107,7 @@ def _many_calls(e: Evidence) -> Iterator[Finding]:
         return
     micro_steps = sum(len(i.micro) for i in e.used) / len(e.used) or 1
     step = e.profile.step_mean
-    for module in _topmost(e.modules.roots, _MANY_CALLS * micro_steps):
+    for module, looping in _topmost(e.modules.roots, _MANY_CALLS * micro_steps):
         share = module.seconds / step
         if share < _BIG_SHARE:
             continue
@@ -124,7 +124,9 @@ def _many_calls(e: Evidence) -> Iterator[Finding]:
             ),
             saves=e.of_run(share * (1 - micro_steps / module.calls)),
             # What the loop does round the calls (slicing, stacking, their backward) goes with them.
-            bound=max(e.of_run(share), e.of_run(e.phase("forward", "loss", "backward"))),
+            bound=e.of_run(
+                looping.seconds / step if looping else max(share, e.phase("forward", "loss", "backward"))
+            ),
             measured=False,
             fix="do in one call what needs no result of the step before (projections, output layer, attention "
             "under teacher forcing); give each call more samples (micro-batch)",
@@ -133,13 +135,16 @@ def _many_calls(e: Evidence) -> Iterator[Finding]:
         )
 
 
-def _topmost(modules: tuple[Module, ...], calls: float) -> Iterator[Module]:
+def _topmost(
+    modules: tuple[Module, ...], calls: float, looping: Module | None = None
+) -> Iterator[tuple[Module, Module | None]]:
+    """(module called often, the module whose forward calls it); None: the training loop itself does."""
     for module in modules:
         # A numbered list of layers is many modules, each called once: not one called often.
         if module.calls >= calls and "*" not in module.name:
-            yield module
+            yield module, looping
         else:
-            yield from _topmost(module.inside, calls)
+            yield from _topmost(module.inside, calls, module if module.calls else looping)
 
 
 def _place(e: Evidence, phase: str) -> str | None:

@@ -11,7 +11,6 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import sys
 import time
@@ -101,8 +100,16 @@ class Keeper:
 
     def keep(self):
         """Reap until upshift says stop, dies, or nothing is left."""
+        died, wake = os.pipe()
+        for end in (died, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
         while True:
-            ready, _, _ = select.select([self.control], [], [], POLL_SECONDS)
+            woken, _, _ = select.select([self.control, died], [], [], POLL_SECONDS)
+            if died in woken:
+                os.read(died, 4096)
+            ready = self.control in woken
             self.reap()
             if ready:
                 order = os.read(self.control, 1)
@@ -110,6 +117,8 @@ class Keeper:
                     self.ask()
                 self.end()
                 if not order:  # upshift was killed: nobody else is left to tidy up
+                    import shutil
+
                     overlay.unlock(os.path.join(self.spec["scratch"], "overlay"))
                     shutil.rmtree(self.spec["scratch"], ignore_errors=True)
                 return

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 
 # They clean up shared memory and semaphores once the processes they serve are gone: let them go last.
@@ -79,6 +78,8 @@ def _processes():
                     continue
                 yield int(name), int(parent), state
         return
+    import subprocess
+
     listing = subprocess.run(["ps", "-axo", "pid=,ppid=,state="], capture_output=True, text=True)
     for line in listing.stdout.splitlines():
         pid, parent, state = line.split()[:3]

@@ -6,6 +6,7 @@ As text (`--bind micro_batch=TEXT`, and in what upshift prints):
     trainer.batch_size=      an override on the command line, as hydra takes them
     config.yaml:train.batch  a key of a config file; without the file, the one that the command names
     train.py:BATCH           a value in code, by name (main.BATCH if there are several) or by line
+    train.py:DataLoader(num_workers)  an argument of a call in code, there or not yet there
     $BATCH                   a variable of the environment
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from upshift.command import Command
 from upshift.errors import UsageError
-from upshift.knobs import code, config_file
+from upshift.knobs import calls, code, config_file
 from upshift.knobs.change import Change
 
 _SHELL = (".sh", ".bash", ".slurm", ".sbatch")
@@ -86,6 +87,34 @@ class Flag(Binding):
         return re.search(
             rf"(?<![\w-])({re.escape(self.name)}(?:[ \t]+|=))(\"[^\"]*\"|'[^']*'|[^\s\\;|&]+)", text
         )
+
+
+@dataclass(frozen=True)
+class Switch(Binding):
+    """`--compile`, which is there or not; `--no-compile` where the parser knows that."""
+
+    name: str
+    negated: str | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def now(self, change: Change) -> object:
+        """As given on the command line."""
+        return self.name in change.command.argv
+
+    def apply(self, change: Change, value: object) -> Change:
+        """Put it there, or take it away."""
+        if shell_script(change.command) is not None:
+            raise UsageError(
+                f"{self.name} is a switch, and the command is a shell script: set it there yourself"
+            )
+        argv = [a for a in change.command.argv if a not in (self.name, self.negated)]
+        if value:
+            argv.append(self.name)
+        elif self.negated:
+            argv.append(self.negated)
+        return change.with_argv(tuple(argv))
 
 
 @dataclass(frozen=True)
@@ -170,6 +199,40 @@ class InCode(Binding):
 
 
 @dataclass(frozen=True)
+class InCall(Binding):
+    """A keyword argument of a call in a Python file; the call need not have it yet."""
+
+    path: Path
+    callee: str
+    argument: str
+    number: int = 0
+    """How many calls of the same thing come before it."""
+
+    def __str__(self) -> str:
+        return f"{self.path.name}:{self.callee}({self.argument})"
+
+    def _call(self, change: Change) -> calls.Call:
+        found = [c for c in calls.calls(change.text(self.path)) if c.callee == self.callee]
+        if len(found) <= self.number:
+            raise UsageError(f"{self.path.name} does not call {self.callee}")
+        return found[self.number]
+
+    def now(self, change: Change) -> object:
+        """As written there; None where it is left to its default, or is no literal."""
+        value = self._call(change).keywords.get(self.argument, (code.NOTHING,))[0]
+        return None if value is code.NOTHING else value
+
+    def apply(self, change: Change, value: object) -> Change:
+        """The file with this argument set."""
+        text = calls.with_argument(change.text(self.path), self._call(change), self.argument, value)
+        if text is None:
+            raise UsageError(
+                f"{self.argument}={value!r} cannot be put into {self.callee}(…) in {self.path.name}"
+            )
+        return change.with_file(self.path, text)
+
+
+@dataclass(frozen=True)
 class Variable(Binding):
     """A variable of the environment."""
 
@@ -187,70 +250,12 @@ class Variable(Binding):
         return change.with_variable(self.name, str(value))
 
 
-def parse(text: str, command: Command) -> Binding:
-    """A binding from its text. Raises UsageError where it leads nowhere."""
-    if text.startswith("$"):
-        return Variable(text[1:])
-    if text.startswith("-"):
-        return Flag(text)
-    if text.endswith("="):
-        return Override(text[:-1])
-    name, _, key = text.rpartition(":")
-    if name:
-        path = (command.cwd / name).resolve()
-        if not path.is_file():
-            raise UsageError(f"--bind names the file {name!r}, which does not exist in {command.cwd}")
-        return _in_code(path, key) if path.suffix == ".py" else _file_key(path, key)
-    found = [b for path in config_files(command) if (b := _maybe_key(path, key)) is not None]
-    if len(found) == 1:
-        return found[0]
-    if command.script is not None and command.script.suffix == ".py" and not found:
-        return _in_code(command.script, key)
-    raise UsageError(
-        f"--bind {text!r}: {'no config file the command names has' if not found else 'several files have'} that key",
-        hint="name the file: --bind micro_batch=config.yaml:train.batch_size",
-    )
-
-
 def config_files(command: Command) -> Iterator[Path]:
     """Config files that the command names."""
     for argument in command.argv[1:]:
         path = command.cwd / argument.rpartition("=")[2]
         if path.suffix in config_file.SUFFIXES and path.is_file():
             yield path.resolve()
-
-
-def _maybe_key(path: Path, key: str) -> FileKey | None:
-    found = config_file.entries(path, path.read_text(encoding="utf-8", errors="replace"))
-    matching = [e.key for e in found if e.key == key] or [e.key for e in found if e.key.endswith("." + key)]
-    return FileKey(path, matching[0]) if len(matching) == 1 else None
-
-
-def _file_key(path: Path, key: str) -> FileKey:
-    binding = _maybe_key(path, key)
-    if binding is None:
-        raise UsageError(f"{path.name} has no single key {key!r}")
-    return binding
-
-
-def _in_code(path: Path, name: str) -> InCode:
-    try:
-        found = code.sites(path.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path.name} cannot be read as Python: {error}") from error
-    if name.isdigit():
-        matching = [s for s in found if s.line == int(name) and isinstance(s.value, int)]
-    else:
-        matching = [s for s in found if s.name == name] or [s for s in found if s.last == name]
-    if len(matching) != 1:
-        what = "no value" if not matching else f"{len(matching)} values"
-        raise UsageError(
-            f"{path.name} has {what} called {name!r}",
-            hint=f"give its line: --bind KNOB={path.name}:LINE"
-            + "".join(f"\n  line {s.line}: {s.name} = {s.value!r}" for s in matching[:8]),
-        )
-    same = [s for s in found if s.name == matching[0].name]
-    return InCode(path, matching[0].name, same.index(matching[0]))
 
 
 def shell_script(command: Command) -> Path | None:

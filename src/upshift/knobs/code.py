@@ -33,7 +33,7 @@ class Site:
 def sites(text: str) -> list[Site]:
     """All of them, in the order of the text. Raises SyntaxError for what is not Python."""
     tree = ast.parse(text)
-    offsets = _line_offsets(text)
+    offsets = line_offsets(text)
     return sorted(_walk(tree, "", text, offsets), key=lambda s: s.start)
 
 
@@ -42,7 +42,8 @@ def with_value(text: str, site: Site, value: object) -> str:
     return text[: site.start] + repr(value) + text[site.stop :]
 
 
-def _line_offsets(text: str) -> list[int]:
+def line_offsets(text: str) -> list[int]:
+    """Where each line begins."""
     offsets = [0]
     for line in text.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
@@ -55,9 +56,9 @@ def _walk(node: ast.AST, scope: str, text: str, offsets: list[int]) -> Iterator[
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             inner = f"{scope}{child.name}."
         for name, value, how in _named(child):
-            found = _literal(value)
-            if found is not _NOTHING:
-                start, stop = _span(value, text, offsets)
+            found = literal(value)
+            if found is not NOTHING:
+                start, stop = span(value, text, offsets)
                 yield Site(
                     name=inner + name if how != "default" else f"{inner}{name}",
                     value=found,
@@ -125,18 +126,20 @@ def _flag(node: ast.Call) -> str | None:
     return next((f.lstrip("-") for f in flags if f.startswith("--")), flags[0].lstrip("-") if flags else None)
 
 
-_NOTHING = object()
+NOTHING = object()
+"""No literal: a name, a call."""
 
 
-def _literal(node: ast.expr) -> object:
+def literal(node: ast.expr) -> object:
+    """The value that is written there, or NOTHING."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str | bool):
         return node.value
     if isinstance(node, ast.UnaryOp | ast.BinOp):
         try:
             return _arithmetic(node)
         except ValueError:
-            return _NOTHING
-    return _NOTHING
+            return NOTHING
+    return NOTHING
 
 
 def _arithmetic(node: ast.expr) -> float | int:
@@ -160,7 +163,7 @@ def _arithmetic(node: ast.expr) -> float | int:
     raise ValueError
 
 
-def _span(node: ast.expr, text: str, offsets: list[int]) -> tuple[int, int]:
+def span(node: ast.expr, text: str, offsets: list[int]) -> tuple[int, int]:
     """Character offsets of a node; ast counts columns in UTF-8 bytes."""
     assert node.end_lineno is not None and node.end_col_offset is not None
 

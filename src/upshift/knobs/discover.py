@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from upshift.eventlog import ProcessLog
-from upshift.knobs import code, config_file
-from upshift.knobs.binding import Binding, FileKey, Flag, InCode, Override, config_files, shell_script
+from upshift.knobs import calls, code, config_file
+from upshift.knobs.binding import (
+    Binding,
+    FileKey,
+    Flag,
+    InCall,
+    InCode,
+    Override,
+    Switch,
+    config_files,
+    shell_script,
+)
 from upshift.knobs.change import Change
 from upshift.knobs.knob import Knob
 
 _MOST_FILES = 60
+_DEFAULT = None
+"""Value of what is left to its default: it may be the one observed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +42,10 @@ class Seen:
     """Config files it has read."""
     sources: tuple[Path, ...]
     """Python files of the user's own, the script first."""
+    switches: Mapping[str, str | None] = field(default_factory=dict)
+    """Flags that take no value → the flag that says no, or None."""
+    loaders: tuple[str, ...] = ()
+    """file:line where the DataLoaders that feed the training were made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +60,31 @@ class Candidate:
 def seen(processes: Sequence[ProcessLog], now: Change) -> Seen:
     """Gather it from the events of a run."""
     flags: dict[str, object] = {}
+    switches: dict[str, str | None] = {}
+    loaders: dict[str, None] = {}
     files: dict[Path, None] = dict.fromkeys(config_files(now.command))
     sources: dict[Path, None] = {}
     script = now.command.script
     if script is not None and script.suffix == ".py":
         sources[script.resolve()] = None
     for process in processes:
+        if process.active is not None:
+            loaders.update((e["where"], None) for e in process.loaders if e["where"] and not e["evaluation"])
         for event in process.settings:
             for flag, value in event.get("flags", ()):
                 flags.setdefault(flag, value)
+            switches.update(event.get("switches", ()))
             for name in event.get("files", ()):
                 path = Path(name)
                 if path.is_file():
                     (sources if path.suffix == ".py" else files).setdefault(path.resolve())
-    return Seen(flags=flags, files=tuple(files)[:_MOST_FILES], sources=tuple(sources)[:_MOST_FILES])
+    return Seen(
+        flags=flags,
+        files=tuple(files)[:_MOST_FILES],
+        sources=tuple(sources)[:_MOST_FILES],
+        switches=switches,
+        loaders=tuple(loaders),
+    )
 
 
 def candidates(knob: Knob, value: object, now: Change, found: Seen) -> list[Candidate]:
@@ -65,13 +92,14 @@ def candidates(knob: Knob, value: object, now: Change, found: Seen) -> list[Cand
     unique: dict[Binding, Candidate] = {}
     for candidate in _places(knob, now, found):
         unique.setdefault(candidate.binding, candidate)
-    fitting = [c for c in unique.values() if value is None or c.value == value]
-    return sorted(fitting, key=lambda c: _doubt(str(c.binding)))  # stable: the order of sources stays
+    fitting = [c for c in unique.values() if value is None or c.value in (value, _DEFAULT)]
+    # Stable: the order of sources stays.
+    return sorted(fitting, key=lambda c: (c.value is _DEFAULT, _doubt(str(c.binding))))
 
 
-def _doubt(name: str) -> int:
+def _doubt(name: str) -> bool:
     """A name with further words in it may be something else: MAX_GPU_BATCH_SIZE."""
-    return int(bool(re.search(r"max|min|limit|default", name, re.IGNORECASE)))
+    return bool(re.search(r"max|min|limit|default", name, re.IGNORECASE))
 
 
 def on_command_line(now: Change) -> Iterator[Binding]:
@@ -103,10 +131,16 @@ def _places(knob: Knob, now: Change, found: Seen) -> Iterator[Candidate]:
                     binding=FileKey(path, entry.key), value=entry.value, where=f"{path.name}:{entry.line}"
                 )
     for flag, value in found.flags.items():
-        if fits(flag) and not isinstance(value, bool):
+        if fits(flag):
             yield Candidate(binding=Flag(flag), value=value, where="parser")
+    for flag, negated in found.switches.items():
+        if fits(flag):
+            switch = Switch(flag, negated)
+            yield Candidate(binding=switch, value=switch.now(now), where="parser")
     for path in found.sources:
         yield from _in_code(path, now, fits)
+    for path in found.sources:
+        yield from _in_calls(path, knob, now, found.loaders)
 
 
 def _in_code(path: Path, now: Change, fits: object) -> Iterator[Candidate]:
@@ -126,3 +160,28 @@ def _in_code(path: Path, now: Change, fits: object) -> Iterator[Candidate]:
             same = [s for s in sites if s.name == site.name]
             binding = InCode(path, site.name, same.index(site))
             yield Candidate(binding=binding, value=site.value, where=f"{path.name}:{site.line}")
+
+
+def _in_calls(path: Path, knob: Knob, now: Change, loaders: Sequence[str]) -> Iterator[Candidate]:
+    """Calls that would take the knob as an argument and do not say it. The training's own loader, if it was seen."""
+    try:
+        text = now.text(path)
+        made = calls.calls(text)
+    except (SyntaxError, UnicodeDecodeError, OSError):
+        return
+    takes = [a for a in knob.arguments if a.beside in text]
+    lines = {
+        int(line) for place in loaders for file, _, line in [place.rpartition(":")] if Path(file) == path
+    }
+    counts: dict[str, int] = {}
+    for call in made:
+        number = counts.get(call.callee, 0)
+        counts[call.callee] = number + 1
+        argument = next((a.name for a in takes if re.fullmatch(a.callee, call.callee)), None)
+        if argument is None or call.opened:
+            continue
+        feeds = any(call.line <= line <= call.end_line for line in lines)
+        if call.callee == "DataLoader" and lines and not feeds:
+            continue
+        binding = InCall(path, call.callee, argument, number)
+        yield Candidate(binding=binding, value=binding.now(now), where=f"{path.name}:{call.line}")

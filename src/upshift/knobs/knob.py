@@ -10,6 +10,20 @@ from dataclasses import dataclass
 EXACT, ORDER, NUMERIC, QUALITY = "exact", "order", "numeric", "quality"
 
 
+@dataclass(frozen=True)
+class Argument:
+    """What a constructor calls a knob."""
+
+    callee: str
+    """Pattern for the constructor's name."""
+    name: str
+    beside: str = ""
+    """Only in a file that speaks of this."""
+
+
+_HF = r"\w*TrainingArguments|(SFT|DPO|GRPO|KTO|ORPO|Reward)Config"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Knob:
     """One setting of a training."""
@@ -25,6 +39,8 @@ class Knob:
     """What to try, given the value now."""
     why: str
     """What it may buy."""
+    arguments: tuple[Argument, ...] = ()
+    """Constructors in the user's code that take it: for what is left to its default."""
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -38,9 +54,16 @@ def _other_bool(now: object) -> Sequence[object]:
     return [not now] if isinstance(now, bool) else []
 
 
+def _switch_on(now: object) -> Sequence[object]:
+    return [True] if now in (None, False) else []
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _workers(now: object) -> Sequence[object]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return [n for n in (0, 1, 2, 4, 8) if n != now and n <= max(2, cores)]
+    return [n for n in (1, 2, 4, 8) if n != now and n <= max(2, _cores())]
 
 
 MICRO_BATCH = Knob(
@@ -53,6 +76,7 @@ MICRO_BATCH = Knob(
     unlike=_pattern(r"eval|valid|val[_-]|test|total|global|effective|infer"),
     values=lambda now: (),
     why="fewer, larger calls: fixed costs are paid less often",
+    arguments=(Argument(_HF, "per_device_train_batch_size"),),
 )
 GRAD_ACCUM = Knob(
     name="grad_accum",
@@ -61,6 +85,11 @@ GRAD_ACCUM = Knob(
     unlike=_pattern(r"eval"),
     values=lambda now: (),
     why="follows the micro-batch, so that the effective batch stays",
+    arguments=(
+        Argument(_HF, "gradient_accumulation_steps"),
+        Argument("Accelerator", "gradient_accumulation_steps"),
+        Argument("Trainer", "accumulate_grad_batches", beside="lightning"),
+    ),
 )
 OTHERS = (
     Knob(
@@ -70,6 +99,19 @@ OTHERS = (
         unlike=_pattern(r"eval|val[_-]|test|preproc|proc"),
         values=_workers,
         why="batches are made beside the training",
+        arguments=(Argument("DataLoader", "num_workers"), Argument(_HF, "dataloader_num_workers")),
+    ),
+    Knob(
+        name="persistent_workers",
+        effect=ORDER,
+        names=_pattern(r"persistent[_-]workers$"),
+        unlike=_pattern(r"eval|val[_-]|test"),
+        values=_switch_on,
+        why="workers are not started anew in every epoch",
+        arguments=(
+            Argument("DataLoader", "persistent_workers"),
+            Argument(_HF, "dataloader_persistent_workers"),
+        ),
     ),
     Knob(
         name="checkpointing",
@@ -94,8 +136,9 @@ OTHERS = (
         effect=EXACT,
         names=_pattern(r"(^|[._-])(fused|foreach)([_-]\w*)?$"),
         unlike=_NEVER,
-        values=_other_bool,
+        values=_switch_on,
         why="one kernel for all parameters",
+        arguments=(Argument(r"AdamW?|SGD|Adagrad", "fused"),),
     ),
     Knob(
         name="precision",
@@ -106,4 +149,46 @@ OTHERS = (
         why="lower precision, where this device is really faster in it",
     ),
 )
-BY_NAME = {knob.name: knob for knob in (MICRO_BATCH, GRAD_ACCUM, *OTHERS)}
+THREADS = Knob(
+    name="threads",
+    effect=EXACT,
+    names=_NEVER,
+    unlike=_NEVER,
+    values=lambda now: [n for n in dict.fromkeys((1, _cores())) if n != now],
+    why="threads that wait for each other cost more than they bring",
+)
+
+
+def _counted(name: str, pattern: str, unlike: str) -> Knob:
+    return Knob(
+        name=name,
+        effect=EXACT,
+        names=_pattern(pattern),
+        unlike=_pattern(unlike),
+        values=lambda now: (),
+        why="is counted in micro-batches, and follows them",
+    )
+
+
+_EVERY = r"(every|interval|freq|frequency|steps|period)([_-]n)?([_-]steps)?$"
+LIMIT = _counted(
+    "max_steps",
+    r"^(max|total|num|n|train|training)[_-]?(train(ing)?[_-]|optimizer[_-]|global[_-])?"
+    r"(steps|iters?|iterations|updates)$|^(steps|iterations)$",
+    r"warm|eval|val[_-]|test|save|log|accum|decay",
+)
+EVAL_EVERY = _counted(
+    "eval_every", r"(eval|evaluate|val|valid|validation|validate)[_-]?" + _EVERY, r"save|log"
+)
+SAVE_EVERY = _counted(
+    "save_every", r"(save|checkpoint|checkpointing|ckpt|snapshot)[_-]?" + _EVERY, r"eval|log"
+)
+SCHEDULE = (
+    _counted(
+        "warmup", r"warm[_-]?up([_-]?(steps|iters?|iterations|updates))?$", r"ratio|factor|lr|proportion|frac"
+    ),
+    _counted("decay", r"(decay|cosine|anneal\w*)[_-]?(steps|iters?|iterations)$|^t[_-]max$", r"rate|weight"),
+    LIMIT,
+)
+"""What a learning rate's schedule is set with."""
+BY_NAME = {knob.name: knob for knob in (MICRO_BATCH, GRAD_ACCUM, THREADS, *OTHERS)}

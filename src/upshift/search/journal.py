@@ -12,7 +12,7 @@ from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.search.trial import Trial
 
-SCHEMA = "upshift.journal/1"
+SCHEMA = "upshift.journal/2"
 FOLDER = ".upshift"
 
 
@@ -71,6 +71,8 @@ class Journal:
             flags=found["flags"],
             files=tuple(Path(p) for p in found["files"]),
             sources=tuple(Path(p) for p in found["sources"]),
+            switches=found["switches"],
+            loaders=tuple(found["loaders"]),
         )
 
     def add(self, name: str, trial: Trial, shown: Seen | None = None) -> None:
@@ -82,6 +84,8 @@ class Journal:
                 "flags": dict(shown.flags),
                 "files": [str(p) for p in shown.files],
                 "sources": [str(p) for p in shown.sources],
+                "switches": dict(shown.switches),
+                "loaders": list(shown.loaders),
             }
         self.path.parent.mkdir(exist_ok=True)
         ignore = self.path.parent / ".gitignore"

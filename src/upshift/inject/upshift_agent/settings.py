@@ -21,6 +21,8 @@ class Settings:
         self.emitter = emitter
         self.files: dict = {}
         self.flags: dict = {}
+        self.switches: dict = {}
+        """Flags that take no value → the flag that says no, or None."""
         self.listening = True
         self._home = os.getcwd()
 
@@ -49,8 +51,8 @@ class Settings:
             result = original(parser, args, namespace, *rest, **kwargs)
             try:
                 self._note(parser, result[0])
-            except Exception:
-                pass  # a parser of another make: its flags go unseen
+            except Exception as error:  # a parser of another make: its flags go unseen
+                self.emitter.emit("probe_failed", probe="settings", error=repr(error))
             return result
 
         parse_known_args.__doc__ = original.__doc__
@@ -64,6 +66,11 @@ class Settings:
             if flag is None:
                 continue
             value = getattr(namespace, action.dest, None)
+            if action.nargs == 0:
+                negated = next((f for f in action.option_strings if f.startswith("--no-")), None)
+                if isinstance(value, bool) and (negated or getattr(action, "const", None) is True):
+                    self.switches[flag] = negated
+                continue
             if value is None or isinstance(value, (bool, int, float, str)):
                 self.flags[flag] = value
 
@@ -83,4 +90,9 @@ class Settings:
                 ):
                     modules.append(full)
         files = [f for f in (*self.files, *modules) if "upshift_agent" not in f]
-        self.emitter.emit("settings", flags=list(self.flags.items()), files=list(dict.fromkeys(files)))
+        self.emitter.emit(
+            "settings",
+            flags=list(self.flags.items()),
+            switches=list(self.switches.items()),
+            files=list(dict.fromkeys(files)),
+        )

@@ -23,29 +23,30 @@ class Walk:
             self.start = [p.detach().clone() for p in parameters]
             self.at = [p.clone() for p in self.start]
             self.moved = [torch.empty_like(p) for p in self.start]
-            self.zero = [not bool(p.any()) for p in self.start]
+            self.zero = [number for number, p in enumerate(self.start) if not bool(p.any())]
         longest = max((p.numel() for p in parameters), default=1)
         generator = torch.Generator()
         generator.manual_seed(8191)
         signs = torch.randint(0, 2, (longest + _SHIFTS,), generator=generator, dtype=torch.int8) * 2 - 1
-        first = parameters[0]
-        self.signs = signs.to(first.device, first.dtype)
+        self.signs = {p.dtype: signs.to(p.device, p.dtype) for p in parameters}
 
     def updates(self) -> list:
         """What the optimizer has just added to each parameter."""
         with self.torch.no_grad():
-            for parameter, held, moved in zip(self.parameters, self.at, self.moved):
-                self.torch.sub(parameter.detach(), held, out=moved)
+            self.torch._foreach_copy_(self.moved, [p.detach() for p in self.parameters])
+            self.torch._foreach_sub_(self.moved, self.at)
         return self.moved
 
     def go_on(self, step: int) -> None:
         """Undo the update and go to the next point."""
-        with self.torch.no_grad():
-            for number, (held, at) in enumerate(zip(self.start, self.at)):
-                offset = (step * 97 + number * 31) % _SHIFTS
-                signs = self.signs[offset : offset + held.numel()].view(held.shape)
-                if self.zero[number]:
-                    self.torch.mul(signs, _MOVE_ZEROS, out=at)
-                else:
-                    self.torch.addcmul(held, held, signs.to(held.dtype), value=_MOVE, out=at)
-            self.torch._foreach_copy_([p.data for p in self.parameters], self.at)
+        torch = self.torch
+        signs = []
+        for number, held in enumerate(self.start):
+            offset = (step * 97 + number * 31) % _SHIFTS
+            signs.append(self.signs[held.dtype][offset : offset + held.numel()].view(held.shape))
+        with torch.no_grad():
+            torch._foreach_copy_(self.at, self.start)
+            torch._foreach_addcmul_(self.at, self.start, signs, _MOVE)
+            for number in self.zero:
+                torch.mul(signs[number], _MOVE_ZEROS, out=self.at[number])
+            torch._foreach_copy_([p.data for p in self.parameters], self.at)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 
 _ROW = 256
-_CHUNK = 1 << 22
-"""Elements looked at together: bounds the memory."""
+_CHUNK, _CHUNK_CPU = 1 << 22, 1 << 17
+"""Elements looked at together: bounds the memory, and on a CPU stays in its cache between one pass and the next."""
 _NUMBERS = 1024
 """For all tensors of a model together, if each gets at least _FEWEST."""
 _FEWEST, _MOST = 4, 64
@@ -28,14 +28,16 @@ class Sketcher:
         self.device = tensors[0].device
         generator = torch.Generator(device="cpu")
         generator.manual_seed(20260)
-        self._pieces = list(_pieces(tensors))
+        self._pieces = list(_pieces(tensors, _CHUNK_CPU if self.device.type == "cpu" else _CHUNK))
         longest = max((stop - start for chunk in self._pieces for _, start, stop in chunk), default=1)
         padded = max(sum(_padded(stop - start) for _, start, stop in chunk) for chunk in self._pieces)
         signs = torch.randint(0, 2, (max(padded, longest),), generator=generator, dtype=torch.int8)
         self._signs = (signs * 2 - 1).to(self.device, self.dtype)
         self._flat = torch.zeros(padded, dtype=self.dtype, device=self.device)
         self._signed = torch.empty_like(self._flat)  # kept: fresh memory costs more than the arithmetic
-        self._buckets = [self._rows_to_buckets(chunk) for chunk in self._pieces]
+        self._targets = [self._places(tensors, chunk) for chunk in self._pieces]
+        self._buckets = torch.cat([self._rows_to_buckets(chunk) for chunk in self._pieces])
+        self._rows = torch.empty(len(self._buckets), dtype=self.dtype, device=self.device)
 
     def _rows_to_buckets(self, chunk):
         rows = []
@@ -49,45 +51,60 @@ class Sketcher:
         """(numbers as a float64 tensor, squared norm) of tensors, of which some may be None."""
         torch = self.torch
         numbers = torch.zeros(self.count * self.width, dtype=torch.float64, device=self.device)
-        squares = 0.0
-        for chunk, buckets in zip(self._pieces, self._buckets):
-            flat = self.gather(tensors, chunk)
+        squares = []
+        row = 0
+        for number in range(len(self._pieces)):
+            flat = self.gather(tensors, number)
             used = flat.numel()
-            squares += float(flat.dot(flat))
+            squares.append(flat.dot(flat))
             signed = torch.mul(flat, self._signs[:used], out=self._signed[:used])
-            numbers.index_add_(0, buckets, signed.view(-1, _ROW).sum(1).double())
-        return numbers, squares
+            torch.sum(signed.view(-1, _ROW), 1, out=self._rows[row : row + used // _ROW])
+            row += used // _ROW
+        numbers.index_add_(0, self._buckets, self._rows.double())
+        return numbers, float(torch.stack(squares).double().sum())
 
-    def gather(self, tensors: list, chunk: list):
-        """A chunk's elements side by side, each piece padded with zeros to whole rows."""
-        used = sum(_padded(stop - start) for _, start, stop in chunk)
-        flat = self._flat[:used]
-        if len(self._pieces) > 1:  # else what pads the pieces is zero from the beginning
-            flat.zero_()
-        targets, sources = [], []
-        at = 0
+    def _places(self, tensors: list, chunk: list) -> tuple:
+        """(elements, where each piece goes, what pads them), as views of the one buffer."""
+        at, places, pads = 0, [], []
         for number, start, stop in chunk:
-            tensor = tensors[number]
-            if tensor is not None:
-                targets.append(flat[at : at + stop - start])
-                sources.append(_plain(tensor).reshape(-1)[start:stop])
-            else:
-                flat[at : at + stop - start].zero_()
-            at += _padded(stop - start)
+            place = self._flat[at : at + stop - start]
+            whole = stop - start == tensors[number].numel()
+            places.append(place.view(tensors[number].shape) if whole else place)
+            end, at = at + stop - start, at + _padded(stop - start)
+            if end < at:
+                pads.append(self._flat[end:at])
+        return at, places, pads
+
+    def gather(self, tensors: list, number: int):
+        """A chunk's elements side by side, each piece padded with zeros to whole rows."""
+        used, places, pads = self._targets[number]
+        targets, sources = [], []
+        for (index, start, stop), place in zip(self._pieces[number], places):
+            tensor = tensors[index]
+            if tensor is None:
+                place.zero_()
+                continue
+            tensor = _plain(tensor)
+            if tensor.shape != place.shape:  # a part of a long one, or another shape than the parameter's
+                tensor = tensor.reshape(-1)[start:stop].view(place.shape)
+            targets.append(place)
+            sources.append(tensor)
         if targets:
             self.torch._foreach_copy_(targets, sources)
-        return flat
+        if pads:
+            self.torch._foreach_zero_(pads)
+        return self._flat[:used]
 
 
-def _pieces(tensors: list):
+def _pieces(tensors: list, most: int):
     """Lists of (tensor, start, stop) that are looked at together."""
     chunk: list = []
     filled = 0
     for number, tensor in enumerate(tensors):
         size = tensor.numel()
-        for start in range(0, max(size, 1), _CHUNK):
-            stop = min(size, start + _CHUNK)
-            if chunk and filled + stop - start > _CHUNK:
+        for start in range(0, max(size, 1), most):
+            stop = min(size, start + most)
+            if chunk and filled + stop - start > most:
                 yield chunk
                 chunk, filled = [], 0
             chunk.append((number, start, stop))
@@ -102,7 +119,8 @@ def _padded(size: int) -> int:
 
 def _plain(tensor):
     """The values of a tensor, whatever wraps them."""
-    tensor = tensor.detach()
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     local = getattr(tensor, "_local_tensor", None)  # DTensor
     if local is not None:
         tensor = local

@@ -1,0 +1,253 @@
+"""Micro-batch and accumulation: the same samples a step, in fewer calls. Bound, proven, then searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from upshift.errors import UpshiftError
+from upshift.knobs.binding import Binding
+from upshift.knobs.change import Change
+from upshift.knobs.discover import Seen, candidates
+from upshift.knobs.knob import EXACT, GRAD_ACCUM, MICRO_BATCH, Knob
+from upshift.plan import Setting
+from upshift.search.bench import WORTH, Bench, Standing
+from upshift.search.counting import Count, counted_in_micro_batches, counted_with_them
+from upshift.search.model import next_micro_batch
+from upshift.search.trial import OOM, Trial
+from upshift.verify.verdict import Verdict
+
+_LOADER_BOUND = 0.5
+_MOST_BINDINGS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """Where micro-batch and accumulation were shown to be set."""
+
+    micro_batch: Binding
+    grad_accum: Binding | None
+    """None: it follows by itself."""
+    effective: int
+    """Samples of a step, on one rank."""
+    accum: int
+    """The accumulation as it is."""
+    counts: tuple[Count, ...] = ()
+    """What the script counts in micro-batches, and must follow them."""
+
+    def set(self, change: Change, size: int) -> Change:
+        """The change with this micro-batch, and all that follows."""
+        change = self.micro_batch.apply(change, size)
+        if self.grad_accum is not None:
+            change = self.grad_accum.apply(change, self.effective // size)
+        for count in self.counts:
+            change = count.binding.apply(change, count.after(self.accum, self.effective // size))
+        return change
+
+    def values(self, size: int) -> dict[str, object]:
+        """Settings by knob."""
+        values: dict[str, object] = {MICRO_BATCH.name: size}
+        if self.grad_accum is not None:
+            values[GRAD_ACCUM.name] = self.effective // size
+        return values
+
+
+def waits_for_data(trial: Trial) -> bool:
+    """Is the loader what holds the run up?"""
+    return (trial.data_share or 0.0) > _LOADER_BOUND
+
+
+def turn(bench: Bench, baseline: Trial, best: Standing, seen: Seen) -> Standing:
+    """The fastest division of the effective batch."""
+    if not bench.request.wants(MICRO_BATCH.name):
+        return best
+    micro, accum = best.trial.micro_batch, best.trial.grad_accum
+    if micro is None or accum is None:
+        bench.reject(MICRO_BATCH.name, "the batch could not be observed")
+        return best
+    if waits_for_data(best.trial):
+        share = f"{best.trial.data_share:.0%}"
+        bench.reject(MICRO_BATCH.name, f"{share} of a step waits for data: the loader comes first")
+        return best
+    target = _first_target(bench, best.trial)
+    if target is None:
+        return best
+    bound, first = _bind(bench, best, seen, target)
+    if bound is None or first is None:
+        return best
+    bound, verdict = _proven(bench, best.change, bound, target, seen)
+    if verdict is None:
+        return best
+    tried = _search(bench, best, bound, target, first)
+    size = max(tried, key=lambda b: tried[b].samples_per_second or 0.0)
+    rates = {
+        b: (t.samples_per_second or 0.0) / (best.trial.samples_per_second or 1.0) for b, t in tried.items()
+    }
+    if size == micro or (rates[size] < WORTH and MICRO_BATCH.name not in bench.request.fixed):
+        told = ", ".join(f"{b}: {r:.2f}×" for b, r in sorted(rates.items()) if b != micro)
+        bench.reject(MICRO_BATCH.name, f"no other micro-batch is faster ({told})")
+        return best
+    return Standing(
+        trial=tried[size],
+        change=bound.set(best.change, size),
+        settings=(*best.settings, *_settings(bound, micro, size, rates[size], verdict)),
+    )
+
+
+def _first_target(bench: Bench, trial: Trial) -> int | None:
+    """The micro-batch to begin with; None: there is nothing to search, and the book says why."""
+    assert trial.micro_batch is not None and trial.grad_accum is not None
+    micro, effective = trial.micro_batch, trial.micro_batch * trial.grad_accum
+    if MICRO_BATCH.name in bench.request.fixed:
+        wanted = bench.request.fixed[MICRO_BATCH.name]
+        if not isinstance(wanted, int) or wanted < 1 or effective % wanted:
+            bench.reject(
+                f"micro_batch → {wanted}", f"is no divisor of the effective batch, which is {effective}"
+            )
+            return None
+        return wanted if wanted != micro else None
+    target = next_micro_batch([(micro, trial.samples_per_second or 0.0)], [], effective)
+    if target is None:
+        bench.reject(MICRO_BATCH.name, f"{micro} × {trial.grad_accum} is all one batch already")
+    return target
+
+
+def _search(bench: Bench, best: Standing, bound: Bound, target: int, first: Trial) -> dict[int, Trial]:
+    """Trials by micro-batch, the one as it is among them."""
+    micro = best.trial.micro_batch
+    assert micro is not None
+    tried = {micro: best.trial}
+    failed: list[int] = []
+    size: int | None = target
+    trial = first
+    while size is not None:
+        if trial.ok and trial.effective_batch == best.trial.effective_batch:
+            tried[size] = trial
+        else:
+            failed.append(size)
+            if trial.outcome == OOM:
+                bench.reject(f"micro_batch → {size}", "does not fit in memory")
+        if MICRO_BATCH.name in bench.request.fixed or not bench.time_for():
+            break
+        points = [(b, t.samples_per_second or 0.0) for b, t in tried.items()]
+        size = next_micro_batch(points, failed, bound.effective)
+        if size is not None:
+            trial = bench.attempt(bound.set(best.change, size), {**best.values, **bound.values(size)})
+    return tried
+
+
+def _settings(bound: Bound, micro: int, size: int, gain: float, verdict: Verdict) -> Iterator[Setting]:
+    def setting(knob: str, before: object, after: object, binding: Binding, why: str) -> Setting:
+        return Setting(
+            knob=knob,
+            before=before,
+            after=after,
+            effect=EXACT,
+            gain=gain if knob == MICRO_BATCH.name else None,
+            reason=why,
+            binding=binding,
+            verdict=verdict,
+        )
+
+    accum = bound.effective // size
+    yield setting(MICRO_BATCH.name, micro, size, bound.micro_batch, MICRO_BATCH.why)
+    if bound.grad_accum is not None:
+        yield setting(GRAD_ACCUM.name, bound.accum, accum, bound.grad_accum, GRAD_ACCUM.why)
+    for count in bound.counts:
+        after = count.after(bound.accum, accum)
+        yield setting(count.knob.name, count.value, after, count.binding, count.knob.why)
+
+
+# ---- is it the same training? ----
+
+
+def _proven(
+    bench: Bench, change: Change, bound: Bound, target: int, seen: Seen
+) -> tuple[Bound, Verdict | None]:
+    """The verdict on the first target; with what is counted in micro-batches brought along, if that mends it."""
+    what = f"micro_batch → {target}"
+    verdict = bench.ask(bound.set(change, target), bound.values(target))
+    if verdict is not None and verdict.cause == "schedule":
+        schedule = counted_with_them(change, seen, bound.counts)
+        if schedule:
+            bench.tell("the schedule is counted in micro-batches: with its steps brought along")
+            with_schedule = replace(bound, counts=(*bound.counts, *schedule))
+            again = bench.ask(with_schedule.set(change, target), with_schedule.values(target))
+            if again is not None and bench.accepts(again):
+                return with_schedule, again
+    if verdict is not None and bench.accepts(verdict):
+        return bound, verdict
+    bench.reject(what, bench.refusal(verdict))
+    return bound, None
+
+
+# ---- where are they set? ----
+
+
+def _bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound | None, Trial | None]:
+    """Try candidates until a run shows what was set. Also the trial that showed it."""
+    trial = best.trial
+    assert trial.micro_batch is not None and trial.grad_accum is not None
+    effective = trial.micro_batch * trial.grad_accum
+    attempts = 0
+    dead: set[str] = set()
+    counts: tuple[Count, ...] | None = None
+    for batch, accumulation in _pairs_of_places(bench, best, seen):
+        if str(batch) in dead:
+            continue
+        if attempts == _MOST_BINDINGS or not bench.time_for():
+            break
+        attempts += 1
+        if counts is None:
+            counts = counted_in_micro_batches(bench, best.change, trial.grad_accum, seen)
+        bound = Bound(
+            micro_batch=batch,
+            grad_accum=accumulation,
+            effective=effective,
+            accum=trial.grad_accum,
+            counts=counts,
+        )
+        try:
+            changed = bound.set(best.change, target)
+        except UpshiftError as error:
+            bench.reject(str(batch), error.message)
+            continue
+        shown = bench.attempt(changed, {**best.values, **bound.values(target)})
+        if shown.outcome == OOM:
+            return bound, shown
+        if not shown.ok:
+            bench.reject(f"micro_batch → {target} through {batch}", shown.why or shown.outcome)
+        elif shown.micro_batch != target:
+            dead.add(str(batch))
+            bench.reject(str(batch), "set, and the micro-batch stayed what it was")
+        elif shown.effective_batch == trial.effective_batch:
+            return bound, shown
+        else:
+            what = f"set, and the effective batch became {shown.effective_batch}"
+            bench.reject(str(accumulation or "accumulation"), what)
+    if not attempts:
+        bench.reject(
+            MICRO_BATCH.name,
+            "no place that sets it was found; say it with --bind micro_batch=… and --bind grad_accum=…",
+        )
+    return None, None
+
+
+def _pairs_of_places(bench: Bench, best: Standing, seen: Seen) -> Iterator[tuple[Binding, Binding | None]]:
+    """(where the batch is set, where the accumulation is) in the order of likelihood."""
+    given = bench.request.bindings
+    batches = _places(MICRO_BATCH, best.trial.micro_batch, best.change, seen, given)
+    accumulations: list[Binding | None] = list(
+        _places(GRAD_ACCUM, best.trial.grad_accum, best.change, seen, given)
+    )
+    for batch in batches:
+        for accumulation in [*accumulations, None]:
+            yield batch, accumulation
+
+
+def _places(
+    knob: Knob, value: object, change: Change, seen: Seen, given: Mapping[str, Binding]
+) -> list[Binding]:
+    if knob.name in given:
+        return [given[knob.name]]
+    return [c.binding for c in candidates(knob, value, change, seen)]
