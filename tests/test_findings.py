@@ -11,15 +11,18 @@ import pytest
 from findings import CASES, PROGRAMS, Case, command
 from upshift_cli import profile
 
-pytestmark = pytest.mark.timed
-
 # A noisy neighbour on the machine is a true finding and no concern of these tests.
 _SECONDS = "4"
 
 
 # What needs an experiment takes its time: `make test-slow` runs these.
 _PARAMETERS = [
-    pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.experiments else []) for case in CASES
+    pytest.param(
+        case,
+        id=case.name,
+        marks=[pytest.mark.slow] * bool(case.experiments) + [pytest.mark.timed] * (not case.counted),
+    )
+    for case in CASES
 ]
 
 
@@ -57,6 +60,7 @@ def test_finding(case: Case, tmp_path: Path) -> None:
         assert case.at in "".join(lines[int(line) - 2 : int(line) + 1]), where
 
 
+@pytest.mark.timed
 def test_another_program_on_the_machine(tmp_path: Path) -> None:
     cores = len(os.sched_getaffinity(0))
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
@@ -76,6 +80,7 @@ def test_another_program_on_the_machine(tmp_path: Path) -> None:
     assert any(str(process.pid) in str(found[0]["evidence"]) for process in busy)
 
 
+@pytest.mark.timed
 def test_own_workers_are_no_other_program(tmp_path: Path) -> None:
     run = profile(
         [sys.executable, str(PROGRAMS / "data_wait.py"), "near"],
@@ -86,6 +91,7 @@ def test_own_workers_are_no_other_program(tmp_path: Path) -> None:
     assert "other_process" not in {f["kind"] for f in run.document["findings"]}
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_well_tuned_run_is_left_alone(tmp_path: Path) -> None:
     run = profile(
@@ -99,6 +105,7 @@ def test_a_well_tuned_run_is_left_alone(tmp_path: Path) -> None:
     assert 0.2 < document["limit"]["compute_share"] < 1.2
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_loop_of_matrix_products_is_near_the_limit(tmp_path: Path) -> None:
     run = profile(

@@ -134,3 +134,66 @@ def test_what_does_not_fit_is_found_out(tmp_path: Path) -> None:
     found = tune(folder, sys.executable, "train.py", "--megabytes", "100", options=("--memory", "1300MiB"))
     assert found["best"]["micro_batch"] in (2, 4)
     assert any(t["outcome"] == "oom" for t in found["trials"]), found["trials"]
+
+
+AWKWARD = Path(__file__).parent / "programs" / "tune" / "awkward.py"
+COUNTS = "max_steps: 400000\nwarmup_steps: 1600  # until the full rate\neval_every: 8000\nsave_every: 4000\n"
+
+
+def awkward(tmp_path: Path, how: str, *options: str) -> dict:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text(AWKWARD.read_text())
+    (folder / "c.yaml").write_text("batch_size: 2\ngrad_accum: 8\n" + COUNTS)
+    return tune(folder, sys.executable, "train.py", "--how", how, options=options)
+
+
+@pytest.mark.slow
+def test_what_is_counted_in_micro_batches_follows(tmp_path: Path) -> None:
+    found = awkward(tmp_path, "micro_steps")
+    after = {s["knob"]: s["after"] for s in found["settings"]}
+    share = 8 // after["grad_accum"]
+    assert after["max_steps"] == 400_000 // share, found["notes"]
+    assert after["warmup"] == 1600 // share
+    assert after["eval_every"] == 8000 // share
+    assert after["save_every"] == 4000 // share
+    assert found["verdict"]["kind"] == "same"
+    assert "# until the full rate" in (tmp_path / "project" / "c.upshift.yaml").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["cache", "parent", "twice"])
+def test_awkward_habits_are_no_hindrance(how: str, tmp_path: Path) -> None:
+    found = awkward(tmp_path, how)
+    after = {s["knob"]: s["after"] for s in found["settings"]}
+    assert after["micro_batch"] >= 8
+    assert set(after) == {"micro_batch", "grad_accum"}  # its counts are optimizer steps, and stay
+    assert found["verdict"]["kind"] == "same"
+    assert not (tmp_path / "left_behind.txt").exists()
+    assert {p.name for p in (tmp_path / "project").iterdir()} == {
+        ".upshift",
+        "c.upshift.yaml",
+        "c.yaml",
+        "train.py",
+    }
+
+
+@pytest.mark.slow
+def test_a_minute_to_start_is_waited_for(tmp_path: Path) -> None:
+    run = upshift(
+        "tune",
+        "--list-knobs",
+        "--",
+        sys.executable,
+        str(AWKWARD),
+        "--how",
+        "late",
+        cwd=_with_config(tmp_path),
+    )
+    assert run.code == 0, run.stderr
+    assert "c.yaml:batch_size" in run.stdout
+
+
+def _with_config(tmp_path: Path) -> Path:
+    (tmp_path / "c.yaml").write_text("batch_size: 2\ngrad_accum: 8\n" + COUNTS)
+    return tmp_path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from upshift import config, session
 from upshift.errors import Interrupted
@@ -18,7 +18,7 @@ from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed
 from upshift.plan import Plan
-from upshift.search.bench import Counted, Request, Ways
+from upshift.search.bench import Bench, Counted, Request, Ways
 from upshift.search.journal import Journal, key
 from upshift.search.trial import Trial, read
 from upshift.search.tune import tune as search
@@ -33,8 +33,6 @@ _SHORTEST, _LONGEST = 3.0, 20.0
 """Seconds of steps in a trial."""
 _STEPS = 8.0
 """Steps it should hold, if that fits between the two."""
-_LOOK = 8.0
-"""Seconds of steps of the run as it is."""
 _COUNTING_SECONDS = 90.0
 """After the first step: a run whose evaluations take longer keeps its secret."""
 
@@ -55,11 +53,23 @@ class Options:
     isolate: str = "auto"
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
+    look_seconds: float = 8.0
+    """Of steps, of the run as it is."""
 
 
-def tune(now: Change, options: Options, tell: Callable[[str], None]) -> Plan:
+class View(Protocol):
+    """Something to look at meanwhile."""
+
+    def attach(self, bench: Bench) -> None:
+        """Called once, with the book that fills."""
+
+    def tell(self, text: str) -> None:
+        """What is going on now."""
+
+
+def tune(now: Change, options: Options, view: View) -> Plan:
     """Find the fastest way to run the same training."""
-    runs = _Runs(now, options, tell)
+    runs = Runs(now, options, view.tell)
     request = Request(
         now=now,
         bindings=options.bindings,
@@ -73,9 +83,8 @@ def tune(now: Change, options: Options, tell: Callable[[str], None]) -> Plan:
         threads=config.threads(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     )
-    ways = Ways(look=runs.look, run=runs.run, prove=runs.prove, pair=runs.pair, count=runs.count, tell=tell)
     try:
-        return search(request, ways)
+        return search(request, replace(runs.ways(), attach=view.attach))
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped; the trials so far are in {runs.journal.path}, and the same command goes on from there"
@@ -84,10 +93,10 @@ def tune(now: Change, options: Options, tell: Callable[[str], None]) -> Plan:
 
 def look(now: Change, options: Options) -> tuple[Trial, Seen]:
     """The run as it is, and where its settings come from."""
-    return _Runs(now, options, lambda _: None).look(now)
+    return Runs(now, options, lambda _: None).look(now)
 
 
-class _Runs:
+class Runs:
     """Real runs behind the functions the search is given; finished ones come from the journal."""
 
     def __init__(self, now: Change, options: Options, tell: Callable[[str], None]) -> None:
@@ -96,13 +105,24 @@ class _Runs:
         self.seconds = 6.0
         self._sides: dict[str, Trace] = {}
 
+    def ways(self) -> Ways:
+        """For the search."""
+        return Ways(
+            look=self.look,
+            run=self.run,
+            prove=self.prove,
+            pair=self.pair,
+            count=self.count,
+            tell=self.tell,
+        )
+
     def look(self, now: Change) -> tuple[Trial, Seen]:
         """The run as it is, a little longer, and where its settings come from."""
         name = "look-" + key(now, self.options.memory_bytes)
         known = self.journal.get(name)
         found = self.journal.seen(name)
         if known is None or found is None:
-            outcome = self._launch(now, self._enough(_LOOK), discover=True)
+            outcome = self._launch(now, self._enough(self.options.look_seconds), discover=True)
             known = read(outcome, {}, outcome.seconds)
             found = seen(outcome.processes, now)
             if known.ok:

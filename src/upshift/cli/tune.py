@@ -7,7 +7,7 @@ from typing import Any
 
 from upshift.cli.arguments import add_bindings, add_launching, duration, names, pair, size, whole
 from upshift.cli.output import check_output, console, write_document
-from upshift.errors import UsageError
+from upshift.errors import NothingMeasured, UsageError
 
 
 def add_tune(verbs: Any) -> None:
@@ -90,6 +90,7 @@ def _tune(options: argparse.Namespace) -> int:
     from upshift.knobs.knob import BY_NAME
     from upshift.knobs.spoken import parse
     from upshift.report.tune_json import document
+    from upshift.report.tune_live import TuneView
     from upshift.report.tune_text import show, show_knobs
     from upshift.tuning import Options, look, tune
 
@@ -112,12 +113,15 @@ def _tune(options: argparse.Namespace) -> int:
         first_step_seconds=options.first_step_timeout,
         timeout_seconds=options.timeout,
     )
-    talk = console()
     if options.list_knobs:
-        baseline, seen = look(now, how)
+        with console().status("looking at the run as it is"):
+            baseline, seen = look(now, how)
+        if not baseline.ok:
+            raise NothingMeasured(f"the run could not be measured: {baseline.outcome} {baseline.why}")
         show_knobs(now, baseline, seen, Console())
         return 0
-    plan = tune(now, how, lambda text: talk.print(text, highlight=False))
+    with TuneView(console()) as view:
+        plan = tune(now, how, view)
     applied = apply(plan.now, plan.change, in_place=options.in_place) if plan.settings else None
     if options.json:
         write_document(document(plan, applied), options.json)

@@ -23,6 +23,8 @@ class Site:
     stop: int
     how: str
     """`constant`, `attribute`, `argument`, `default`, `key` or `flag` (an argparse default)."""
+    flag: str = ""
+    """The flag whose default it is, as it is typed; it may have dots."""
 
     @property
     def last(self) -> str:
@@ -66,6 +68,7 @@ def _walk(node: ast.AST, scope: str, text: str, offsets: list[int]) -> Iterator[
                     start=start,
                     stop=stop,
                     how=how,
+                    flag="--" + name if how == "flag" else "",
                 )
         yield from _walk(child, inner, text, offsets)
 

@@ -153,9 +153,7 @@ def _in_code(path: Path, now: Change, fits: object) -> Iterator[Candidate]:
         if not fits(site.last):
             continue
         if site.how == "flag":
-            yield Candidate(
-                binding=Flag("--" + site.last), value=site.value, where=f"{path.name}:{site.line}"
-            )
+            yield Candidate(binding=Flag(site.flag), value=site.value, where=f"{path.name}:{site.line}")
         else:
             same = [s for s in sites if s.name == site.name]
             binding = InCode(path, site.name, same.index(site))

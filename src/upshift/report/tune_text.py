@@ -25,6 +25,9 @@ def show(plan: Plan, applied: Applied | None, console: Console) -> None:
     if plan.settings:
         console.print()
         console.print(_settings(plan))
+        for setting in plan.settings:
+            console.print(Text(f"{setting.knob}: {setting.reason}.", style="dim"), highlight=False)
+        _show_whole(plan, console)
     for note in plan.notes:
         console.print(Text(f"Note: {note}."), highlight=False)
     if plan.rejected:
@@ -52,12 +55,29 @@ def _sentence(plan: Plan) -> Text:
 
 def _settings(plan: Plan) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("knob", "before", "after", "gain", "class", "where"):
+    for name in ("knob", "before", "after", "gain", "class", "verdict", "where"):
         table.add_column(name)
     for s in plan.settings:
         gain = f"{s.gain:.2f}×" if s.gain else ""
-        table.add_row(s.knob, str(s.before), str(s.after), gain, s.effect, str(s.binding))
+        before = "default" if s.before is None else str(s.before)
+        kind = s.verdict.kind.replace("_", " ")
+        table.add_row(s.knob, before, str(s.after), gain, s.effect, kind, str(s.binding))
     return table
+
+
+def _show_whole(plan: Plan, console: Console) -> None:
+    """The whole training before and after, where its length was given."""
+    if plan.steps_remaining is None or plan.speedup is None or not plan.baseline.step_seconds:
+        return
+    before = plan.steps_remaining * plan.baseline.step_seconds
+    after = before / plan.speedup.ratio
+    console.print(
+        Text(
+            f"The {plan.steps_remaining} steps that remain: {units.seconds(before)} → {units.seconds(after)}, "
+            f"and the tuning took {units.seconds(plan.tuning_seconds)}."
+        ),
+        highlight=False,
+    )
 
 
 def _rejected(plan: Plan) -> Table:

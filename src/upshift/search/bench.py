@@ -68,6 +68,8 @@ class Ways:
     count: Callable[[Change, int], Counted]
     """Let it go for at most so many optimizer steps."""
     tell: Callable[[str], None]
+    attach: Callable[[Bench], None] = lambda bench: None
+    """Whoever wants to look at the book while it fills."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +96,7 @@ class Bench:
         self.notes: list[str] = []
         self._begun = time.perf_counter()
         self._longest = 0.0
+        ways.attach(self)
 
     @property
     def seconds(self) -> float:

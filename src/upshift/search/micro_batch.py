@@ -72,7 +72,7 @@ def turn(bench: Bench, baseline: Trial, best: Standing, seen: Seen) -> Standing:
     target = _first_target(bench, best.trial)
     if target is None:
         return best
-    bound, first = _bind(bench, best, seen, target)
+    bound, first = bind(bench, best, seen, target)
     if bound is None or first is None:
         return best
     bound, verdict = _proven(bench, best.change, bound, target, seen)
@@ -184,7 +184,7 @@ def _proven(
 # ---- where are they set? ----
 
 
-def _bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound | None, Trial | None]:
+def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound | None, Trial | None]:
     """Try candidates until a run shows what was set. Also the trial that showed it."""
     trial = best.trial
     assert trial.micro_batch is not None and trial.grad_accum is not None

@@ -1,0 +1,82 @@
+"""Wherever people make their settings: found in a real run, changed there, and shown to be the place by the next."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from upshift.command import understand
+from upshift.knobs.change import Change
+from upshift.search.bench import Bench, Request, Standing
+from upshift.search.micro_batch import bind
+from upshift.tuning import Options, Runs
+
+PROGRAMS = Path(__file__).parent / "programs" / "bindings"
+TARGET = 8
+KINDS = [
+    ("by_argparse.py", "--batch-size", "--grad-accum"),
+    ("by_argparse.py -b 2 --grad-accum=8", "-b", "--grad-accum"),
+    ("by_hf_parser.py", "--train_batch_size", "--gradient_accumulation_steps"),
+    ("by_click.py", "--batch-size", "--accum"),
+    ("by_typer.py", "by_typer.py:main.batch_size", "by_typer.py:main.grad_accum"),
+    ("by_fire.py", "by_fire.py:main.batch_size", "by_fire.py:main.accumulation"),
+    ("by_fire.py --batch_size=2 --accumulation 8", "--batch_size", "--accumulation"),
+    ("by_tyro.py", "by_tyro.py:Args.minibatch_size", "by_tyro.py:Args.grad_accum_steps"),
+    ("by_jsonargparse.py", "--train.batch_size", "--train.accumulate"),
+    ("by_hydra.py", "config.yaml:data.batch_size", "config.yaml:trainer.accumulate_grad_batches"),
+    (
+        "by_hydra.py data.batch_size=2 trainer.accumulate_grad_batches=8",
+        "data.batch_size=",
+        "trainer.accumulate_grad_batches=",
+    ),
+    ("by_omegaconf.py settings.yaml", "settings.yaml:training.batch", "settings.yaml:training.accum_steps"),
+    ("by_file.py settings.json", "settings.json:train.batch_size", "settings.json:train.grad_accum"),
+    ("by_file.py settings.toml", "settings.toml:train.batch_size", "settings.toml:train.grad_accum"),
+    ("by_file.py settings.conf", "settings.conf:batch_size", "settings.conf:grad_accum"),
+    (
+        "by_trainer.py",
+        "by_trainer.py:main.per_device_train_batch_size",
+        "by_trainer.py:main.gradient_accumulation_steps",
+    ),
+    ("by_accelerator.py", "by_accelerator.py:batch_size", "by_accelerator.py:gradient_accumulation_steps"),
+    ("by_module.py", "chosen.py:batch_size", "chosen.py:ACCUMULATION"),
+    ("by_exec.py overrules.py", "overrules.py:batch_size", "overrules.py:gradient_accumulation_steps"),
+    ("derived.py", "--batch_size", None),
+]
+
+
+# The others run with `make test-slow`.
+ALWAYS = (
+    "by_argparse.py",
+    "by_click.py",
+    "by_jsonargparse.py",
+    "by_hydra.py",
+    "settings.toml",
+    "by_trainer.py",
+    "overrules.py",
+    "derived.py",
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "batch", "accumulation"),
+    [pytest.param(*k, id=k[0], marks=[] if k[0].endswith(ALWAYS) else pytest.mark.slow) for k in KINDS],
+)
+def test_found_and_confirmed(command: str, batch: str, accumulation: str | None, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    shutil.copytree(PROGRAMS, folder)
+    now = Change(
+        command=understand([sys.executable, *command.split()], folder), environment={"OMP_NUM_THREADS": "1"}
+    )
+    runs = Runs(now, Options(look_seconds=1.0), lambda text: None)
+    bench = Bench(Request(now=now), runs.ways())
+    baseline, seen = bench.look(now)
+    assert (baseline.micro_batch, baseline.grad_accum) == (2, 8), baseline
+    bound, shown = bind(bench, Standing(trial=baseline, change=now), seen, TARGET)
+    assert bound is not None and shown is not None, bench.rejected
+    assert (shown.micro_batch, shown.grad_accum) == (TARGET, 2)
+    assert str(bound.micro_batch) == batch
+    assert str(bound.grad_accum) == str(accumulation)
