@@ -1,4 +1,4 @@
-"""While tuning: what it does, the trials so far, the best of them, the time left. Lines where there is no terminal."""
+"""While tuning: what it does, the trials so far, the best of them, the time left. Plain lines without a terminal."""
 
 from __future__ import annotations
 
