@@ -145,7 +145,7 @@ def awkward(tmp_path: Path, how: str, *options: str) -> dict:
     folder.mkdir()
     (folder / "train.py").write_text(AWKWARD.read_text())
     (folder / "c.yaml").write_text("batch_size: 2\ngrad_accum: 8\n" + COUNTS)
-    return tune(folder, sys.executable, "train.py", "--how", how, options=options)
+    return tune(folder, sys.executable, "train.py", "--how", how, "--config", "c.yaml", options=options)
 
 
 @pytest.mark.slow
