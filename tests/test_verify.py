@@ -38,3 +38,28 @@ def test_trap(trap: Trap, tmp_path: Path) -> None:
         assert found["today"] == []
     elif trap.today is not None:
         assert any(trap.today in sentence for sentence in found["today"]), found["today"]
+
+
+def by_name(name: str) -> Trap:
+    return next(t for t in TRAPS if t.name == name)
+
+
+def asked(trap: Trap, cwd: Path, *options: str) -> Run:
+    command = trap.command(sys.executable)
+    return upshift("verify", "--json", "-", "--steps", "4", *options, *trap.sets, "--", *command, cwd=cwd)
+
+
+def test_a_tolerance_is_the_users_to_give(tmp_path: Path) -> None:
+    """A wide one calls what is averaged differently the same; a narrow one does not."""
+    trap = by_name("tokens-mean")
+    assert asked(trap, tmp_path, "--tolerance", "1e-3").document["verdict"]["kind"] == "different"
+    wide = asked(trap, tmp_path, "--tolerance", "10").document["verdict"]
+    assert wide["kind"] == "same", wide
+    assert wide["epsilon"] > 0.1
+
+
+def test_in_float64_rounding_is_small(tmp_path: Path) -> None:
+    run = asked(by_name("tokens-normalised"), tmp_path, "--float64")
+    assert run.code == 0, run.stderr
+    assert run.document["verdict"]["kind"] == "same"
+    assert run.document["verdict"]["epsilon"] < 1e-12

@@ -58,9 +58,12 @@ def _stall(e: Evidence) -> Finding | None:
     replay = e.result("replay")
     saves, measured = waiting, False
     if replay and len(replay["step_seconds"]) >= 4:
-        without = median(replay["step_seconds"])
-        tried = 1 - without / e.profile.step.median
-        saves, measured = min(max(0.0, tried), 1.1 * waiting), True  # more than the wait is not to be had
+        # Workers fill their queue while nobody asks: the steps beside would not wait. Then, the run's own.
+        ahead = e.loader is not None and e.loader["workers"]
+        beside = e.profile.step.median if ahead else median(replay["waiting_seconds"])
+        tried = 1 - median(replay["step_seconds"]) / beside
+        # Little more than the wait is to be had: what makes the batches also cools the caches for the model.
+        saves, measured = min(max(0.0, tried), 1.15 * waiting), True
     parts = making(e)
     if waiting < e.noise or e.of_run(saves) < e.noise:
         return None

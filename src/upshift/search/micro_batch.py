@@ -57,7 +57,7 @@ def waits_for_data(trial: Trial) -> bool:
     return (trial.data_share or 0.0) > _LOADER_BOUND
 
 
-def turn(bench: Bench, baseline: Trial, best: Standing, seen: Seen) -> Standing:
+def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     """The fastest division of the effective batch."""
     if not bench.request.wants(MICRO_BATCH.name):
         return best

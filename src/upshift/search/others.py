@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Variable
-from upshift.knobs.change import Change
 from upshift.knobs.discover import Candidate, Seen, candidates
-from upshift.knobs.knob import NUMERIC, OTHERS, THREADS, Knob
+from upshift.knobs.knob import NUMERIC, ORDER, OTHERS, THREADS, Knob
 from upshift.plan import Setting
-from upshift.search.bench import WORTH, Bench, Standing
+from upshift.search.bench import WORTH, Bench, Request, Standing
 from upshift.search.trial import Trial
 
 _WAITING = 0.03
@@ -26,19 +25,20 @@ class Option:
     values: tuple[object, ...]
 
 
-def turn(bench: Bench, baseline: Trial, best: Standing, seen: Seen) -> Standing:
+def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     """The best of what each of them offers."""
     for knob in (THREADS, *OTHERS):
         option = _option(bench, knob, best, seen)
-        for value in option.values if option else ():
+        if option is None:
+            continue
+        for value in option.values:
             if not bench.time_for():
                 return best
-            assert option is not None
-            best = _tried(bench, baseline, best, option, value)
+            best = _tried(bench, best, option, value)
     return best
 
 
-def _tried(bench: Bench, baseline: Trial, best: Standing, option: Option, value: object) -> Standing:
+def _tried(bench: Bench, best: Standing, option: Option, value: object) -> Standing:
     """With the knob turned, if that pays and is the same training; else as it was."""
     knob = option.knob
     what = f"{knob.name} → {value}"
@@ -97,7 +97,7 @@ def _pays_too_late(before: Trial, after: Trial, steps: int | None) -> str:
 def _option(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Option | None:
     """What to try of this knob; None: nothing."""
     request = bench.request
-    if not request.wants(knob.name) or (knob.effect == NUMERIC and request.plan == "conservative"):
+    if not request.wants(knob.name) or knob.effect in _too_far(request):
         return None
     if knob is THREADS:
         candidate: Candidate | None = _threads(bench)
@@ -112,13 +112,21 @@ def _option(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Option | No
             return None
         wanted = request.fixed[knob.name]
         return Option(knob=knob, candidate=candidate, values=() if candidate.value == wanted else (wanted,))
-    if candidate is None or not _may_pay(knob, candidate, best.trial, best.change):
+    if candidate is None or not _may_pay(knob, candidate, best.trial):
         return None
     values = tuple(knob.values(candidate.value))
     return Option(knob=knob, candidate=candidate, values=values)
 
 
-def _may_pay(knob: Knob, candidate: Candidate, trial: Trial, change: Change) -> bool:
+def _too_far(request: Request) -> tuple[str, ...]:
+    """Effects that were not asked for."""
+    return (
+        *((NUMERIC,) if request.plan == "conservative" else ()),
+        *((ORDER, NUMERIC) if request.strict else ()),
+    )
+
+
+def _may_pay(knob: Knob, candidate: Candidate, trial: Trial) -> bool:
     if knob.name == "workers":
         return (trial.data_share or 0.0) >= _WAITING
     if knob.name == "persistent_workers":

@@ -23,7 +23,7 @@ def tune(request: Request, ways: Ways) -> Plan:
     # What feeds the model comes first where the model waits for it.
     order = [micro_batch.turn, others.turn]
     for turn in order[::-1] if micro_batch.waits_for_data(baseline) else order:
-        best = turn(bench, baseline, best, seen)
+        best = turn(bench, best, seen)
     return _confirmed(bench, baseline, best)
 
 

@@ -279,9 +279,12 @@ def _on_gradients(facts: _Facts) -> Verdict:
             f"gradients differ by ε {worst.epsilon:.2g}, the run from itself by {facts.floor:.2g} when its "
             "micro-batches change places",
         )
+    within = (
+        "rounding" if facts.evidence.tolerance is None else f"the tolerance of {facts.evidence.tolerance:g}"
+    )
     return facts.verdict(
         SAME,
-        f"the gradients of all {len(facts.comparable)} steps agree within rounding: ε {worst.epsilon:.1g}",
+        f"the gradients of all {len(facts.comparable)} steps agree within {within}: ε {worst.epsilon:.1g}",
     )
 
 
@@ -314,7 +317,8 @@ def _on_updates(facts: _Facts) -> Verdict | None:
         d
         for d in facts.comparable
         if d.update_epsilon is not None
-        and d.update_epsilon > max(_UPDATE, 4 * max(floors.get(d.step, largest), largest))
+        and d.update_epsilon
+        > max(_UPDATE, facts.evidence.tolerance or 0.0, 4 * max(floors.get(d.step, largest), largest))
     ]
     if not off:
         return None

@@ -1,4 +1,7 @@
-"""The data stall: some steps on batches that are already in memory."""
+"""The data stall: steps on batches that are already in memory, in turn with steps that wait for theirs.
+
+In turn, because a machine's speed drifts from one second to the next by more than what is asked about.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ import time
 from ..events import DATA
 
 _KEPT = 4
-_MOST_STEPS = 40
-_SECONDS = 3.0
+_BLOCKS = 6
+_BLOCK_SECONDS = 0.8
+_FEWEST, _MOST = 3, 15
+"""Steps of a block, the first of them not counted."""
+_PATIENCE = 3.0
 
 
 def run(experiments):
@@ -40,15 +46,19 @@ def run(experiments):
     recorder.feed = feed
     begun = time.perf_counter()
     while len(kept) < 2:
-        if time.perf_counter() - begun > _SECONDS:
+        if time.perf_counter() - begun > _PATIENCE:
             raise TimeoutError("the loop takes no batches from a DataLoader")
         yield
-    feeding = True
-    times = []
-    started = last = time.perf_counter()
-    while len(times) < 5 or (len(times) < _MOST_STEPS and last - started < _SECONDS):
-        yield
-        now = time.perf_counter()
-        times.append(now - last)
-        last = now
-    return {"step_seconds": times[1:]}
+    times: dict = {True: [], False: []}
+    for block in range(_BLOCKS):
+        feeding = block % 2 == 0
+        taken = 0
+        started = last = time.perf_counter()
+        while taken < _FEWEST or (taken < _MOST and last - started < _BLOCK_SECONDS):
+            yield
+            now = time.perf_counter()
+            if taken:
+                times[feeding].append(now - last)
+            last = now
+            taken += 1
+    return {"step_seconds": times[True], "waiting_seconds": times[False]}
