@@ -49,16 +49,7 @@ KINDS = [
 
 
 # The others run with `make test-slow`.
-ALWAYS = (
-    "by_argparse.py",
-    "by_click.py",
-    "by_jsonargparse.py",
-    "by_hydra.py",
-    "settings.toml",
-    "by_trainer.py",
-    "overrules.py",
-    "derived.py",
-)
+ALWAYS = ("by_jsonargparse.py", "by_hydra.py", "by_trainer.py", "overrules.py", "derived.py")
 
 
 @pytest.mark.parametrize(
