@@ -63,7 +63,7 @@ def _stall(e: Evidence) -> Finding | None:
         beside = e.profile.step.median if ahead else median(replay["waiting_seconds"])
         tried = 1 - median(replay["step_seconds"]) / beside
         # Little more than the wait is to be had: what makes the batches also cools the caches for the model.
-        saves, measured = min(max(0.0, tried), 1.15 * waiting), True
+        saves, measured = min(max(0.0, tried), 1.1 * waiting), True
     parts = making(e)
     if waiting < e.noise or e.of_run(saves) < e.noise:
         return None

@@ -63,7 +63,7 @@ def _cores() -> int:
 
 
 def _workers(now: object) -> Sequence[object]:
-    return [n for n in (1, 2, 4, 8) if n != now and n <= max(2, _cores())]
+    return [n for n in (0, 1, 2, 4, 8) if n != (now or 0) and n <= max(2, _cores())]
 
 
 MICRO_BATCH = Knob(
