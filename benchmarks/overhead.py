@@ -222,6 +222,11 @@ class Cycle:
     instrumented: list[Step]
     again: list[Step]
 
+    @property
+    def step_ms(self) -> float:
+        """Median of all of them."""
+        return 1000 * statistics.median(s.wall for s in (*self.without, *self.instrumented, *self.again))
+
 
 def cycle(steps: int, block: Callable[[bool], contextlib.AbstractContextManager]) -> Cycle:
     """Two blocks of steps of each kind, in an order that is drawn: no kind may have a place of its own."""
@@ -286,17 +291,64 @@ def quick(trainer: Trainer) -> float:
     return sorted(timed_step(trainer).wall for _ in range(24))[6] * 1000
 
 
-def sized(target_ms: float) -> tuple[Trainer, float]:
-    """A trainer whose step takes about `target_ms`, and what it takes: the batch is what is turned."""
-    depth = 14 if target_ms > 10 else 6  # fewer modules: 86 of them take more than 5 ms by themselves here
+def sized(target_ms: float) -> Trainer:
+    """A trainer whose step takes about `target_ms`: the batch is what is turned."""
+    depth = 14 if target_ms > 10 else 4  # fewer modules: 86 of them take more than 5 ms by themselves here
     low, high = 2, 4096
     while True:  # by halving: the time of a step does not grow evenly with the batch
         batch = int((low * high) ** 0.5)
         trainer = Trainer(batch, depth=depth)
         took = statistics.median(quick(trainer) for _ in range(3))
-        if 0.93 * target_ms <= took <= 1.1 * target_ms or high - low <= 1:
-            return trainer, took
+        if near(took, target_ms, within=1.1) or high - low <= 1:
+            return trainer
         low, high = (batch, high) if took < target_ms else (low, batch)
+
+
+def near(took_ms: float, target_ms: float, within: float) -> bool:
+    """Is that the step that was asked for?"""
+    return target_ms / within <= took_ms <= target_ms * within
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The agent switched on and off on a step of the length that was asked for."""
+
+    trainer: Trainer
+    cycles: list[Cycle]
+    step_ms: float
+    periodic: float
+    """Share of the time: what the agent does by the clock."""
+
+
+def watched(agent: Agent, target_ms: float, seconds: float) -> Watched:
+    """Cycles until enough of them had steps of that length: a machine that changes its speed changes the step.
+
+    Whether a cycle is kept hangs on the median of all its steps, with the agent and without, and on nothing else.
+    """
+    wanted = max(20, int(seconds * 1000 / (2 * len(KINDS) * (FEW + 1) * target_ms)))
+    trainer = sized(target_ms)
+    kept: list[Cycle] = []
+    missed = 0
+    before, begun = agent.periodic_seconds(), time.perf_counter()
+    while len(kept) < wanted:
+        each = switched(trainer, agent.switch, 1)[0]
+        if near(each.step_ms, target_ms, within=1.25):
+            kept.append(each)
+        else:
+            missed += 1
+            if missed % 20 == 0:
+                trainer = sized(target_ms)
+        if time.perf_counter() - begun > 4 * seconds + 60:
+            sys.exit(
+                f"steps of {target_ms} ms cannot be held: {len(kept)} of {wanted} blocks, {missed} missed"
+            )
+    on = (time.perf_counter() - begun) / len(KINDS)
+    return Watched(
+        trainer=trainer,
+        cycles=kept,
+        step_ms=statistics.median(each.step_ms for each in kept),
+        periodic=(agent.periodic_seconds() - before) / on,
+    )
 
 
 def compiled_graphs(agent: Agent) -> dict[str, int]:
@@ -357,33 +409,29 @@ def main() -> None:
     print(f"{'step':>8}  {'instrument':<14}  {'CPU':>7}  {'95 % interval':<16}  {'wall':>7}  ", end="")
     print(f"{'95 % interval':<16}  periodic")
     for target in options.targets:
-        longer = TARGETS_MS[target]
-        trainer, actual = sized(target)
-        count = max(20, int(longer * options.seconds * 1000 / (2 * len(KINDS) * (FEW + 1) * actual)))
+        run = watched(agent, target, TARGETS_MS[target] * options.seconds)
+        agents = summary(run.cycles, "instrumented")
+        for clock in agents.values():
+            for key in clock:
+                clock[key] += run.periodic
         rows = [
-            ("upshift agent", switched, agent.switch, count),
-            ("torch.profiler", started, torch_profiler, 5),
+            ("upshift agent", run.periodic, agents),
+            ("A/A (nothing)", None, summary(run.cycles, "again")),
+            ("torch.profiler", None, summary(started(run.trainer, torch_profiler, 5), "instrumented")),
         ]
         if shutil.which("py-spy"):
-            rows.append(("py-spy 100 Hz", started, py_spy, 5))
-        for name, how, instrument, number in rows:
-            periodic = agent.periodic_seconds()
-            begun = time.perf_counter()
-            cycles = how(trainer, instrument, number)
-            found = summary(cycles, "instrumented")
-            share = None
-            if how is switched:  # on for a third of the time
-                share = 3 * (agent.periodic_seconds() - periodic) / (time.perf_counter() - begun)
-                for clock in found.values():
-                    for key in clock:
-                        clock[key] += share
-            common = {"step_ms": actual, "target_ms": target}
-            result["steps"].append({**common, "instrument": name, "periodic": share, **found})
-            _print_row(actual, name, found, share)
-            if how is switched:
-                floor = summary(cycles, "again")
-                result["steps"].append({**common, "instrument": "A/A (nothing)", "periodic": None, **floor})
-                _print_row(actual, "A/A (nothing)", floor, None)
+            rows.append(("py-spy 100 Hz", None, summary(started(run.trainer, py_spy, 5), "instrumented")))
+        for name, periodic, found in rows:
+            _print_row(run.step_ms, name, found, periodic)
+            result["steps"].append(
+                {
+                    "step_ms": run.step_ms,
+                    "target_ms": target,
+                    "instrument": name,
+                    "periodic": periodic,
+                    **found,
+                }
+            )
     result["compiled"] = compiled_graphs(agent)
     result["help_seconds"] = help_seconds()
     print(f"compiled model with the agent: {result['compiled']['graphs']} graph, ", end="")

@@ -12,7 +12,7 @@ from upshift.command import understand
 from upshift.knobs.change import Change
 from upshift.search.bench import Bench, Request, Standing
 from upshift.search.micro_batch import bind
-from upshift.tuning import Options, Runs
+from upshift.tuning import Launching, Runs
 
 PROGRAMS = Path(__file__).parent / "programs" / "bindings"
 TARGET = 8
@@ -41,6 +41,22 @@ KINDS = [
         "by_trainer.py:main.per_device_train_batch_size",
         "by_trainer.py:main.gradient_accumulation_steps",
     ),
+    (
+        "by_lightning_cli.py fit --config lightning.yaml",
+        "lightning.yaml:data.batch_size",
+        "lightning.yaml:trainer.accumulate_grad_batches",
+    ),
+    (
+        "by_lightning_cli.py fit --data.batch_size 2 --trainer.accumulate_grad_batches=8 "
+        "--trainer.accelerator cpu --trainer.max_epochs 1000 --trainer.logger false",
+        "--data.batch_size",
+        "--trainer.accumulate_grad_batches",
+    ),
+    (
+        "by_trl_parser.py --config trl.yaml",
+        "trl.yaml:per_device_train_batch_size",
+        "trl.yaml:gradient_accumulation_steps",
+    ),
     ("by_accelerator.py", "by_accelerator.py:batch_size", "by_accelerator.py:gradient_accumulation_steps"),
     ("by_module.py", "chosen.py:batch_size", "chosen.py:ACCUMULATION"),
     ("by_exec.py overrules.py", "overrules.py:batch_size", "overrules.py:gradient_accumulation_steps"),
@@ -62,7 +78,7 @@ def test_found_and_confirmed(command: str, batch: str, accumulation: str | None,
     now = Change(
         command=understand([sys.executable, *command.split()], folder), environment={"OMP_NUM_THREADS": "1"}
     )
-    runs = Runs(now, Options(look_seconds=1.0), lambda text: None)
+    runs = Runs(now, Launching(look_seconds=1.0), lambda text: None)
     bench = Bench(Request(now=now), runs.ways())
     baseline, seen = bench.look(now)
     assert (baseline.micro_batch, baseline.grad_accum) == (2, 8), baseline

@@ -197,3 +197,17 @@ def test_a_minute_to_start_is_waited_for(tmp_path: Path) -> None:
 def _with_config(tmp_path: Path) -> Path:
     (tmp_path / "c.yaml").write_text("batch_size: 2\ngrad_accum: 8\n" + COUNTS)
     return tmp_path
+
+
+LENGTHS = Path(__file__).parent / "programs" / "tune" / "lengths.py"
+
+
+@pytest.mark.slow
+def test_the_longest_batch_is_tried_before_a_large_one_wins(tmp_path: Path) -> None:
+    """16 short texts hold 64 MB and fit beside torch; padded to the longest they hold 512 MB and do not."""
+    (tmp_path / "train.py").write_text(LENGTHS.read_text())
+    found = tune(tmp_path, sys.executable, "train.py", options=("--memory", "700MiB"))
+    fast = [t for t in found["trials"] if t["outcome"] == "ok" and t["micro_batch"] == 16]
+    assert fast, found["trials"]
+    assert found["best"]["micro_batch"] in (4, 8)
+    assert any("longest batch" in r["why"] for r in found["rejected"]), found["rejected"]

@@ -1,4 +1,4 @@
-"""The only reader and writer of environment variables on upshift's side of the wall."""
+"""The only reader and writer of environment variables on upshift's side of the wall; the cores it was given."""
 
 from __future__ import annotations
 
@@ -53,6 +53,11 @@ def threads() -> int | None:
     """OMP_NUM_THREADS, if the user has set it to a number."""
     value = os.environ.get("OMP_NUM_THREADS", "")
     return int(value) if value.isdigit() and int(value) else None
+
+
+def cores() -> int:
+    """Cores that this process, and so a run it starts, may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def search_path(environment: Mapping[str, str] = os.environ) -> str | None:

@@ -46,6 +46,8 @@ class ProcessLog:
     loss_sites: list[Event] = field(default_factory=list)
     trainer: Event | None = None
     lever_failures: list[Event] = field(default_factory=list)
+    longest: list[Event] = field(default_factory=list)
+    """Its batches were made of its longest samples."""
     cost: Event | None = None
     probe_failures: list[Event] = field(default_factory=list)
     ended: str | None = None
@@ -122,6 +124,8 @@ class ProcessLog:
             self.draws.append(event)
         elif kind == "loss_site":
             self.loss_sites.append(event)
+        elif kind == "longest":
+            self.longest.append(event)
         elif kind == "lever_failed":
             self.lever_failures.append(event)
         elif kind == "probe_failed":

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from upshift import config
+
 INTERVAL_SECONDS = 1.0
 
 
@@ -124,7 +126,7 @@ class ResourceWatch:
             peak_bytes=self._peak or None,
             tree_peak_bytes=self._tree_peak or None,
             cpu_cores=cores,
-            cores=len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else 0,
+            cores=config.cores(),
             swap_bytes=self._swap if self._peak else None,
             major_faults=faults,
             other_cores=_rate([(t, c) for t, c in self._machine], minus=cores),

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
-from upshift import config, session
+from upshift import session
 from upshift.errors import Interrupted
+from upshift.eventlog import ProcessLog
 from upshift.inject.upshift_agent.events import CHECKPOINT
-from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, seen
 from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed
 from upshift.plan import Plan
-from upshift.search.bench import Bench, Counted, Request, Ways
+from upshift.search.bench import Bench, Counted, Endured, Request, Turned, Ways
 from upshift.search.journal import Journal, key
-from upshift.search.trial import Trial, read
+from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.search.tune import tune as search
 from upshift.session import Outcome, Settings, Snapshot, Watcher
 from upshift.verify.runs import Launcher as SideLauncher
@@ -37,19 +37,16 @@ _COUNTING_SECONDS = 90.0
 """After the first step: a run whose evaluations take longer keeps its secret."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to tune, from the command line."""
+_ENDURING_STEPS, _ENDURING_SECONDS = 4, 20.0
+"""On the longest batches: the first step has no optimizer state yet, and evaluations and saves are waited for."""
 
-    bindings: Mapping[str, Binding] = field(default_factory=dict)
-    only: frozenset[str] = frozenset()
-    skip: frozenset[str] = frozenset()
-    fixed: Mapping[str, object] = field(default_factory=dict)
-    plan: str = "conservative"
-    strict: bool = False
-    steps_remaining: int | None = None
-    budget_seconds: float = 600.0
+
+@dataclass(frozen=True, kw_only=True)
+class Launching:
+    """How runs are made."""
+
     memory_bytes: int | None = None
+    """Most data of each process."""
     isolate: str = "auto"
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
@@ -67,22 +64,9 @@ class View(Protocol):
         """What is going on now."""
 
 
-def tune(now: Change, options: Options, view: View) -> Plan:
+def tune(request: Request, launching: Launching, view: View) -> Plan:
     """Find the fastest way to run the same training."""
-    runs = Runs(now, options, view.tell)
-    request = Request(
-        now=now,
-        bindings=options.bindings,
-        only=options.only,
-        skip=options.skip,
-        fixed=options.fixed,
-        plan=options.plan,
-        strict=options.strict,
-        steps_remaining=options.steps_remaining,
-        budget_seconds=options.budget_seconds,
-        threads=config.threads(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-    )
+    runs = Runs(request.now, launching, view.tell)
     try:
         return search(request, replace(runs.ways(), attach=view.attach))
     except KeyboardInterrupt:
@@ -91,16 +75,16 @@ def tune(now: Change, options: Options, view: View) -> Plan:
         ) from None
 
 
-def look(now: Change, options: Options) -> tuple[Trial, Seen]:
+def look(now: Change, launching: Launching) -> tuple[Trial, Seen]:
     """The run as it is, and where its settings come from."""
-    return Runs(now, options, lambda _: None).look(now)
+    return Runs(now, launching, lambda _: None).look(now)
 
 
 class Runs:
     """Real runs behind the functions the search is given; finished ones come from the journal."""
 
-    def __init__(self, now: Change, options: Options, tell: Callable[[str], None]) -> None:
-        self.now, self.options, self.tell = now, options, tell
+    def __init__(self, now: Change, launching: Launching, tell: Callable[[str], None]) -> None:
+        self.now, self.launching, self.tell = now, launching, tell
         self.journal = Journal(now.command.cwd)
         self.seconds = 6.0
         self._sides: dict[str, Trace] = {}
@@ -113,16 +97,17 @@ class Runs:
             prove=self.prove,
             pair=self.pair,
             count=self.count,
+            endure=self.endure,
             tell=self.tell,
         )
 
     def look(self, now: Change) -> tuple[Trial, Seen]:
         """The run as it is, a little longer, and where its settings come from."""
-        name = "look-" + key(now, self.options.memory_bytes)
+        name = "look-" + key(now, self.launching.memory_bytes)
         known = self.journal.get(name)
         found = self.journal.seen(name)
         if known is None or found is None:
-            outcome = self._launch(now, self._enough(self.options.look_seconds), discover=True)
+            outcome = self._launch(now, self._enough(self.launching.look_seconds), discover=True)
             known = read(outcome, {}, outcome.seconds)
             found = seen(outcome.processes, now)
             if known.ok:
@@ -133,7 +118,7 @@ class Runs:
 
     def run(self, change: Change, settings: Mapping[str, Any], suffix: str = "") -> Trial:
         """One trial, or what it showed when it was run before."""
-        name = key(change, self.options.memory_bytes) + suffix
+        name = key(change, self.launching.memory_bytes) + suffix
         known = self.journal.get(name)
         if known is not None:
             return known
@@ -150,7 +135,7 @@ class Runs:
         def watch(snapshot: Snapshot) -> str | None:
             log = training(snapshot.processes)
             if log is None or not log.steps:
-                return "no step" if snapshot.elapsed > self.options.first_step_seconds else None
+                return "no step" if snapshot.elapsed > self.launching.first_step_seconds else None
             first.append(snapshot.elapsed)
             late = snapshot.elapsed - first[0] > _COUNTING_SECONDS
             return "enough" if len(log.steps) >= most or late else None
@@ -160,50 +145,84 @@ class Runs:
             raise KeyboardInterrupt
         log = training(outcome.processes)
         steps = log.steps if log is not None else []
+        evaluations, saves = _beside_steps(log) if log is not None else (0, 0)
         return Counted(
             steps=len(steps),
             ended=outcome.ended_by == "program" and not failed(outcome),
-            evaluations=sum(bool(s["eval"] or s["evaluates"]) for s in steps),
-            saves=sum(s["phases"][CHECKPOINT] > 0 for s in steps),
+            evaluations=evaluations,
+            saves=saves,
         )
 
     def _enough(self, seconds: float) -> Enough:
         return Enough(
             steps=None,
             seconds=seconds,
-            first_step_seconds=self.options.first_step_seconds,
-            patience=self.options.timeout_seconds,
+            first_step_seconds=self.launching.first_step_seconds,
+            patience=self.launching.timeout_seconds,
         )
 
-    def _launch(self, change: Change, watch: Watcher, *, discover: bool = False) -> Outcome:
+    def _launch(
+        self,
+        change: Change,
+        watch: Watcher,
+        *,
+        discover: bool = False,
+        levers: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Outcome:
         settings = Settings(
-            isolate=self.options.isolate,
+            isolate=self.launching.isolate,
             files=change.files,
             environment=change.environment,
-            memory_bytes=self.options.memory_bytes,
+            memory_bytes=self.launching.memory_bytes,
             discover=discover,
+            levers=levers,
         )
         return session.launch(change.command, settings, watch)
 
-    def pair(self, change: Change, settings: Mapping[str, object], number: int) -> float | None:
+    def pair(self, before: Turned, after: Turned, number: int) -> float | None:
         """One run of each beside the other; which goes first alternates."""
-        sides: list[tuple[Change, Mapping[str, object]]] = [(self.now, {}), (change, settings)]
+        sides = (before, after)
+        names = "-".join(key(change, self.launching.memory_bytes)[:8] for change, _ in sides)
         rates = {}
         for which in (0, 1) if number % 2 == 0 else (1, 0):
-            trial = self.run(*sides[which], suffix=f"-pair{number}")
+            trial = self.run(*sides[which], suffix=f"-pair-{names}-{number}")
             if not trial.ok:
                 return None
-            rates[which] = trial.samples_per_second or 0.0
+            rates[which] = rate(trial, after[1])
         ratio = rates[1] / rates[0]
         self.tell(f"pair {number + 1}: {rates[0]:.4g} → {rates[1]:.4g} samples/s, {ratio:.2f}×")
         return ratio
 
+    def endure(self, change: Change) -> Endured:
+        """A run on its longest batches, until it has evaluated and saved or has had the time to."""
+        first: list[float] = []
+
+        def watch(snapshot: Snapshot) -> str | None:
+            log = training(snapshot.processes)
+            if log is None or not log.steps:
+                return "no step" if snapshot.elapsed > self.launching.first_step_seconds else None
+            first.append(snapshot.elapsed)
+            seen = _beside_steps(log)
+            over = snapshot.elapsed - first[0] > _ENDURING_SECONDS
+            return "enough" if len(log.steps) >= _ENDURING_STEPS and (over or all(seen)) else None
+
+        outcome = self._launch(change, watch, levers={"longest": True})
+        trial = read(outcome, {}, outcome.seconds)
+        log = training(outcome.processes)
+        evaluations, saves = _beside_steps(log) if log is not None else (0, 0)
+        return Endured(
+            outcome=OK if trial.outcome == NOTHING and outcome.ended_by == "enough" else trial.outcome,
+            longest=any(p.longest for p in outcome.processes),
+            evaluations=evaluations,
+            saves=saves,
+        )
+
     def prove(self, change: Change, values: Mapping[str, object]) -> Verdict:
         """Sides that were run before are not run again."""
         launcher = SideLauncher(
-            isolate=self.options.isolate,
-            first_step_seconds=self.options.first_step_seconds,
-            timeout_seconds=self.options.timeout_seconds,
+            isolate=self.launching.isolate,
+            first_step_seconds=self.launching.first_step_seconds,
+            timeout_seconds=self.launching.timeout_seconds,
         )
 
         def run(side: Side, steps: int, whole_epoch: bool) -> Trace:
@@ -214,3 +233,11 @@ class Runs:
 
         question = Question(now=self.now, other=change, settings={}, bindings={}, steps=6)
         return verify(question, run).verdict
+
+
+def _beside_steps(log: ProcessLog) -> tuple[int, int]:
+    """(steps with an evaluation beside them, steps with a save)."""
+    return (
+        sum(bool(s["eval"] or s["evaluates"]) for s in log.steps),
+        sum(s["phases"][CHECKPOINT] > 0 for s in log.steps),
+    )

@@ -277,3 +277,63 @@ def test_a_minute_to_start_leaves_time_for_few_trials(
     plan = world.tune(budget_seconds=300.0)
     assert len(plan.trials) <= 4
     assert plan.values["micro_batch"] > 2
+
+
+# ---- memory that a short trial does not see ----
+
+
+def test_the_longest_batch_must_fit_too(tmp_path: Path) -> None:
+    world = World(folder=tmp_path, longest_fits=4)
+    plan = world.tune(memory_limited=True)
+    assert plan.values["micro_batch"] == 4
+    assert "longest batch" in why(plan, "micro_batch → 16")
+    assert World(folder=tmp_path, longest_fits=4).tune().values["micro_batch"] == 16
+
+
+# ---- little gains, and what is beside the steps ----
+
+
+def test_a_small_gain_is_looked_at_again_beside_the_best(tmp_path: Path) -> None:
+    """The first trial with the flag falls into a fast moment of the machine."""
+    seen = Seen(flags={}, files=(), sources=(), switches={"--compile": None})
+    moments = iter([1.0, 1.15])
+
+    def extra(change):
+        return next(moments, 1.0)
+
+    world = World(folder=tmp_path, extra=extra, seen=seen)
+    plan = world.tune(only=frozenset({"compile"}))
+    assert plan.settings == ()
+    assert "1.15× at first, 1.00× beside the best" in why(plan, "compile")
+
+
+def test_what_cannot_pay_is_not_tried(tmp_path: Path) -> None:
+    argv = ("--batch_size", "2", "--accum", "8", "--num_workers", "0")
+    world = World(folder=tmp_path, argv=argv, data_share=0.01)
+    plan = world.tune(only=frozenset({"workers"}))
+    assert len(world.calls) == 1 and plan.settings == ()
+
+
+def test_few_steps_left_are_not_worth_a_search(tmp_path: Path) -> None:
+    seen = Seen(flags={}, files=(), sources=(), switches={"--compile": None})
+    for steps, trials in ((10, 1), (100_000, 2)):
+        world = World(folder=tmp_path, seen=seen, trial_seconds=100.0)
+        plan = world.tune(only=frozenset({"compile"}), steps_remaining=steps, budget_seconds=1e6)
+        assert len(plan.trials) == trials
+
+
+def saving(folder: Path) -> World:
+    """Saving every two steps takes half of the run."""
+
+    def beside(change):
+        return {"saving": 1 / (1 + int(str(Flag("--save_every").now(change))) / 2)}
+
+    argv = ("--batch_size", "16", "--accum", "1", "--save_every", "2")
+    return World(folder=folder, argv=argv, beside=beside)
+
+
+def test_saving_that_eats_the_run_is_made_seldom(tmp_path: Path) -> None:
+    plan = saving(tmp_path).tune()
+    assert plan.values == {"save_every": 58}
+    assert plan.speedup is not None and plan.speedup.ratio == pytest.approx(1.93, rel=0.02)
+    assert saving(tmp_path).tune(skip=frozenset({"save_every"})).settings == ()

@@ -19,6 +19,7 @@ def bench(world: World, view: TuneView) -> Bench:
         prove=world.prove,
         pair=world.pair,
         count=lambda change, most: world.counts(change),
+        endure=world.endure,
         tell=view.tell,
         attach=view.attach,
     )

@@ -16,8 +16,8 @@ from upshift.knobs.binding import Flag
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.plan import Plan
-from upshift.search.bench import Counted, Request, Ways
-from upshift.search.trial import CRASH, OK, OOM, Trial
+from upshift.search.bench import Counted, Endured, Request, Turned, Ways
+from upshift.search.trial import CRASH, OK, OOM, Trial, rate
 from upshift.search.tune import tune
 from upshift.verify.verdict import Verdict
 
@@ -41,6 +41,8 @@ class World:
     speed: Speed = field(default_factory=lambda: overhead(1.0, 0.1))
     fits: int = 10**9
     """Largest micro-batch that does not run out of memory."""
+    longest_fits: int = 10**9
+    """The same for its longest batch."""
     crashes: Callable[[int, int], bool] = lambda micro, accum: False
     data_share: float = 0.0
     noise: float = 0.0
@@ -52,6 +54,8 @@ class World:
     """Factor on the speed by anything else the change says."""
     settled: Callable[[Change], float] = lambda change: 1.0
     """Seconds until its steps are steady."""
+    beside: Callable[[Change], dict[str, float]] = lambda change: {}
+    """Of the run's time: evaluations and saves."""
     verdict: Callable[[Change], Verdict] | None = None
     """Instead of `same`."""
     waits: Callable[[Change], float] | None = None
@@ -88,7 +92,8 @@ class World:
             step_seconds=micro * accum / rate,
             micro_batch=micro,
             grad_accum=accum,
-            data_share=self.waits(change) if self.waits else self.data_share,
+            shares={"data_wait": self.waits(change) if self.waits else self.data_share},
+            beside=self.beside(change),
             settled_seconds=self.settled(change),
             seconds=self.trial_seconds,
         )
@@ -100,11 +105,15 @@ class World:
         same = self.same(*self.settings(change))
         return Verdict(kind="same" if same else "different", because="agreed" if same else "mean of means")
 
-    def pair(self, change: Change, values: Mapping[str, object], number: int) -> float | None:
-        before, after = self.run(self.now, {}), self.run(change, values)
-        if not before.ok or not after.ok:
+    def pair(self, before: Turned, after: Turned, number: int) -> float | None:
+        first, second = self.run(*before), self.run(*after)
+        if not first.ok or not second.ok:
             return None
-        return (after.samples_per_second or 0.0) / (before.samples_per_second or 1.0)
+        return rate(second, after[1]) / rate(first, after[1])
+
+    def endure(self, change: Change) -> Endured:
+        micro, _ = self.settings(change)
+        return Endured(outcome=OOM if micro > self.longest_fits else OK, longest=True, evaluations=1, saves=1)
 
     def tune(self, **request: object) -> Plan:
         ways = Ways(
@@ -113,6 +122,7 @@ class World:
             prove=self.prove,
             pair=self.pair,
             count=lambda change, most: self.counts(change),
+            endure=self.endure,
             tell=lambda text: None,
         )
         return tune(Request(now=self.now, **request), ways)  # type: ignore[arg-type]

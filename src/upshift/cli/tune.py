@@ -85,6 +85,7 @@ def _tune(options: argparse.Namespace) -> int:
     command = understand(options.command)
     from rich.console import Console
 
+    from upshift import config
     from upshift.apply import apply
     from upshift.knobs.change import Change
     from upshift.knobs.knob import BY_NAME
@@ -92,14 +93,29 @@ def _tune(options: argparse.Namespace) -> int:
     from upshift.report.tune_json import document
     from upshift.report.tune_live import TuneView
     from upshift.report.tune_text import show, show_knobs
-    from upshift.tuning import Options, look, tune
+    from upshift.search.bench import Request
+    from upshift.tuning import Launching, look, tune
 
     fixed = {name: _value(value) for name, value in options.fixed}
     for name in (*options.only, *options.skip, *fixed):
         if name not in BY_NAME:
             raise UsageError(f"no knob is called {name!r}", hint="knobs: " + ", ".join(BY_NAME))
     now = Change(command=command)
-    how = Options(
+    launching = Launching(
+        memory_bytes=options.memory,
+        isolate=options.isolation,
+        first_step_seconds=options.first_step_timeout,
+        timeout_seconds=options.timeout,
+    )
+    if options.list_knobs:
+        with console().status("looking at the run as it is"):
+            baseline, seen = look(now, launching)
+        if not baseline.ok:
+            raise NothingMeasured(f"the run could not be measured: {baseline.outcome} {baseline.why}")
+        show_knobs(now, baseline, seen, Console())
+        return 0
+    request = Request(
+        now=now,
         bindings={knob: parse(text, command) for knob, text in options.bindings},
         only=frozenset(options.only),
         skip=frozenset(options.skip),
@@ -108,20 +124,12 @@ def _tune(options: argparse.Namespace) -> int:
         steps_remaining=options.steps_remaining,
         plan=options.plan,
         budget_seconds=options.budget,
-        memory_bytes=options.memory,
-        isolate=options.isolation,
-        first_step_seconds=options.first_step_timeout,
-        timeout_seconds=options.timeout,
+        memory_limited=options.memory is not None,
+        threads=config.threads(),
+        cores=config.cores(),
     )
-    if options.list_knobs:
-        with console().status("looking at the run as it is"):
-            baseline, seen = look(now, how)
-        if not baseline.ok:
-            raise NothingMeasured(f"the run could not be measured: {baseline.outcome} {baseline.why}")
-        show_knobs(now, baseline, seen, Console())
-        return 0
     with TuneView(console()) as view:
-        plan = tune(now, how, view)
+        plan = tune(request, launching, view)
     applied = apply(plan.now, plan.change, in_place=options.in_place) if plan.settings else None
     if options.json:
         write_document(document(plan, applied), options.json)

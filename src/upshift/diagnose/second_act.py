@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from typing import Any
 
+from upshift import config
 from upshift.eventlog import ProcessLog
 from upshift.inject.upshift_agent.events import DATA, FORWARD
 from upshift.measure.enough import Progress
@@ -96,7 +96,7 @@ def _sharded(log: ProcessLog) -> bool:
 
 def _variants(log: ProcessLog) -> list[str]:
     """Ways to make the model's calls, see the agent's experiments/calls.py."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = config.cores()
     threads = log.facts["threads"] if log.facts else 1
     counts = sorted({1, cores // 2, cores} - {0, threads})
     precisions = ["bfloat16", "no autocast", "float32"]

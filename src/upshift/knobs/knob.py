@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from upshift.config import cores
 
 EXACT, ORDER, NUMERIC, QUALITY = "exact", "order", "numeric", "quality"
 
@@ -41,6 +42,8 @@ class Knob:
     """What it may buy."""
     arguments: tuple[Argument, ...] = ()
     """Constructors in the user's code that take it: for what is left to its default."""
+    variable: str = ""
+    """The variable of the environment that sets it."""
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -58,12 +61,8 @@ def _switch_on(now: object) -> Sequence[object]:
     return [True] if now in (None, False) else []
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _workers(now: object) -> Sequence[object]:
-    return [n for n in (0, 1, 2, 4, 8) if n != (now or 0) and n <= max(2, _cores())]
+    return [n for n in (0, 1, 2, 4, 8) if n != (now or 0) and n <= max(2, cores())]
 
 
 MICRO_BATCH = Knob(
@@ -114,6 +113,15 @@ OTHERS = (
         ),
     ),
     Knob(
+        name="pin_memory",
+        effect=EXACT,
+        names=_pattern(r"pin[_-]memory$"),
+        unlike=_pattern(r"eval|val[_-]|test"),
+        values=_switch_on,
+        why="copies to the GPU need no copy in between",
+        arguments=(Argument("DataLoader", "pin_memory"),),
+    ),
+    Knob(
         name="checkpointing",
         effect=EXACT,
         names=_pattern(
@@ -141,6 +149,14 @@ OTHERS = (
         arguments=(Argument(r"AdamW?|SGD|Adagrad", "fused"),),
     ),
     Knob(
+        name="attention",
+        effect=EXACT,
+        names=_pattern(r"attn[_-]impl(ementation)?$|attention[_-](impl(ementation)?|backend|type)$"),
+        unlike=_NEVER,
+        values=lambda now: ["sdpa"] if now in ("eager", "naive", "math", "manual") else [],
+        why="one kernel instead of a matrix of all pairs",
+    ),
+    Knob(
         name="precision",
         effect=NUMERIC,
         names=_pattern(r"(^|[._-])(bf16|fp16|amp|mixed[_-]precision|use[_-]amp)$"),
@@ -154,19 +170,42 @@ THREADS = Knob(
     effect=EXACT,
     names=_NEVER,
     unlike=_NEVER,
-    values=lambda now: [n for n in dict.fromkeys((1, _cores())) if n != now],
+    values=lambda now: [n for n in dict.fromkeys((1, cores())) if n != now],
     why="threads that wait for each other cost more than they bring",
+    variable="OMP_NUM_THREADS",
 )
+VARIABLES = (
+    THREADS,
+    Knob(
+        name="allocator",
+        effect=EXACT,
+        names=_NEVER,
+        unlike=_NEVER,
+        values=lambda now: ["glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592"],
+        why="freed memory is kept for the next step instead of being given back and faulted in again",
+        variable="GLIBC_TUNABLES",
+    ),
+    Knob(
+        name="tf32",
+        effect=NUMERIC,
+        names=_NEVER,
+        unlike=_NEVER,
+        values=lambda now: ["1"],
+        why="float32 matrix products on tensor cores, with a shorter mantissa",
+        variable="TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    ),
+)
+"""Set in the environment, whatever the script."""
 
 
-def _counted(name: str, pattern: str, unlike: str) -> Knob:
+def _counted(name: str, pattern: str, unlike: str, why: str = "", effect: str = EXACT) -> Knob:
     return Knob(
         name=name,
-        effect=EXACT,
+        effect=effect,
         names=_pattern(pattern),
         unlike=_pattern(unlike),
         values=lambda now: (),
-        why="is counted in micro-batches, and follows them",
+        why=why or "is counted in micro-batches, and follows them",
     )
 
 
@@ -183,6 +222,7 @@ EVAL_EVERY = _counted(
 SAVE_EVERY = _counted(
     "save_every", r"(save|checkpoint|checkpointing|ckpt|snapshot)[_-]?" + _EVERY, r"eval|log"
 )
+LOG_EVERY = _counted("log_every", r"(log|logging|print|report)[_-]?" + _EVERY, r"eval|save|dir|file")
 SCHEDULE = (
     _counted(
         "warmup", r"warm[_-]?up([_-]?(steps|iters?|iterations|updates))?$", r"ratio|factor|lr|proportion|frac"
@@ -191,4 +231,7 @@ SCHEDULE = (
     LIMIT,
 )
 """What a learning rate's schedule is set with."""
-BY_NAME = {knob.name: knob for knob in (MICRO_BATCH, GRAD_ACCUM, THREADS, *OTHERS)}
+BY_NAME = {
+    knob.name: knob
+    for knob in (MICRO_BATCH, GRAD_ACCUM, *VARIABLES, *OTHERS, EVAL_EVERY, SAVE_EVERY, LOG_EVERY)
+}

@@ -18,6 +18,10 @@ WORTH = 1.03
 """A setting is taken if it is this many times as fast; less is noise or not worth a changed config."""
 
 
+_ATTEMPT = 3.0
+"""What a knob costs to try, prove and confirm, in trials."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What the user asked for."""
@@ -33,6 +37,8 @@ class Request:
     """Take nothing but what is the same to rounding."""
     steps_remaining: int | None = None
     budget_seconds: float = 600.0
+    memory_limited: bool = False
+    """Each process may have only so much memory."""
     cores: int = 1
     threads: int | None = None
     """OMP_NUM_THREADS as the user has it; None: unset, which means all cores."""
@@ -54,6 +60,22 @@ class Counted:
     saves: int
 
 
+Turned = tuple[Change, Mapping[str, object]]
+"""A change and the settings by knob that make it up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endured:
+    """A run on its longest batches, with an evaluation and a save if they came."""
+
+    outcome: str
+    """As of a trial."""
+    longest: bool
+    """Its longest samples were known and put into the batches."""
+    evaluations: int = 0
+    saves: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ways:
     """How things are run. For real: tuning.py; played: the tests."""
@@ -63,10 +85,12 @@ class Ways:
     run: Run
     prove: Callable[[Change, Mapping[str, object]], Verdict]
     """Is the changed run the same training? Raises where there is no verdict."""
-    pair: Callable[[Change, Mapping[str, object], int], float | None]
-    """Ratio of one pair of runs, changed over as it is."""
+    pair: Callable[[Turned, Turned, int], float | None]
+    """Ratio of one pair of runs beside each other, the second over the first; the number tells pairs apart."""
     count: Callable[[Change, int], Counted]
     """Let it go for at most so many optimizer steps."""
+    endure: Callable[[Change], Endured]
+    """Let it go on its longest batches until it has evaluated and saved."""
     tell: Callable[[str], None]
     attach: Callable[[Bench], None] = lambda bench: None
     """Whoever wants to look at the book while it fills."""
@@ -102,6 +126,18 @@ class Bench:
     def seconds(self) -> float:
         """Since the tuning began."""
         return time.perf_counter() - self._begun
+
+    @property
+    def limited(self) -> bool:
+        """Can a setting run out of memory late? On a machine's own memory the system swaps first."""
+        return self.request.memory_limited or any(t.device == "cuda" for t in self.trials)
+
+    def worth_a_trial(self, best: Trial, share: float) -> bool:
+        """Would `share` of the steps that remain pay for trying it? Always, where their number was not given."""
+        steps = self.request.steps_remaining
+        if steps is None or best.step_seconds is None:
+            return True
+        return share * steps * best.step_seconds > _ATTEMPT * self._longest
 
     def time_for(self, trials: float = 1.0) -> bool:
         """Does another trial fit into the budget?"""

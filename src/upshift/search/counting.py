@@ -41,7 +41,7 @@ def counted_in_micro_batches(bench: Bench, change: Change, accum: int, seen: See
     """Limit and cadences that are. Found out by one short run, where there is anything to find out."""
     if accum < 2:
         return ()
-    found = [c for knob in (LIMIT, EVAL_EVERY, SAVE_EVERY) for c in _first(knob, change, seen)]
+    found = [c for knob in (LIMIT, EVAL_EVERY, SAVE_EVERY) for c in first_count(knob, change, seen)]
     if not found or not bench.time_for():
         return ()
     probe = change
@@ -69,12 +69,13 @@ def counted_with_them(change: Change, seen: Seen, known: Sequence[Count]) -> tup
     return tuple(c for knob in SCHEDULE for c in _all(knob, change, seen) if c.binding not in taken)
 
 
-def _first(knob: Knob, change: Change, seen: Seen) -> list[Count]:
-    return list(_all(knob, change, seen))[:1]
+def first_count(knob: Knob, change: Change, seen: Seen, least: int = 2) -> list[Count]:
+    """The likeliest place of a number of steps, if there is one."""
+    return list(_all(knob, change, seen, least))[:1]
 
 
-def _all(knob: Knob, change: Change, seen: Seen) -> Iterator[Count]:
+def _all(knob: Knob, change: Change, seen: Seen, least: int = 2) -> Iterator[Count]:
     for candidate in candidates(knob, None, change, seen):
         value = candidate.value
-        if isinstance(value, int) and not isinstance(value, bool) and value > 1:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
             yield Count(knob=knob, binding=candidate.binding, value=value)

@@ -12,7 +12,7 @@ from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.search.trial import Trial
 
-SCHEMA = "upshift.journal/2"
+SCHEMA = "upshift.journal/3"
 FOLDER = ".upshift"
 
 

@@ -13,6 +13,7 @@ from upshift.knobs.knob import EXACT, GRAD_ACCUM, MICRO_BATCH, Knob
 from upshift.plan import Setting
 from upshift.search.bench import WORTH, Bench, Standing
 from upshift.search.counting import Count, counted_in_micro_batches, counted_with_them
+from upshift.search.endurance import endures
 from upshift.search.model import next_micro_batch
 from upshift.search.trial import OOM, Trial
 from upshift.verify.verdict import Verdict
@@ -54,7 +55,7 @@ class Bound:
 
 def waits_for_data(trial: Trial) -> bool:
     """Is the loader what holds the run up?"""
-    return (trial.data_share or 0.0) > _LOADER_BOUND
+    return trial.data_share > _LOADER_BOUND
 
 
 def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
@@ -78,7 +79,7 @@ def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     bound, verdict = _proven(bench, best.change, bound, target, seen)
     if verdict is None:
         return best
-    tried = _search(bench, best, bound, target, first)
+    tried = _search(bench, best, bound, target, first, seen)
     size = max(tried, key=lambda b: tried[b].samples_per_second or 0.0)
     rates = {
         b: (t.samples_per_second or 0.0) / (best.trial.samples_per_second or 1.0) for b, t in tried.items()
@@ -112,28 +113,39 @@ def _first_target(bench: Bench, trial: Trial) -> int | None:
     return target
 
 
-def _search(bench: Bench, best: Standing, bound: Bound, target: int, first: Trial) -> dict[int, Trial]:
-    """Trials by micro-batch, the one as it is among them."""
+def _search(
+    bench: Bench, best: Standing, bound: Bound, target: int, first: Trial, seen: Seen
+) -> dict[int, Trial]:
+    """Trials by micro-batch, the one as it is among them; the fastest has room for the longest batch too."""
     micro = best.trial.micro_batch
     assert micro is not None
     tried = {micro: best.trial}
     failed: list[int] = []
-    size: int | None = target
-    trial = first
-    while size is not None:
+    size, trial = target, first
+    while True:
         if trial.ok and trial.effective_batch == best.trial.effective_batch:
             tried[size] = trial
         else:
             failed.append(size)
             if trial.outcome == OOM:
                 bench.reject(f"micro_batch → {size}", "does not fit in memory")
-        if MICRO_BATCH.name in bench.request.fixed or not bench.time_for():
-            break
-        points = [(b, t.samples_per_second or 0.0) for b, t in tried.items()]
-        size = next_micro_batch(points, failed, bound.effective)
-        if size is not None:
-            trial = bench.attempt(bound.set(best.change, size), {**best.values, **bound.values(size)})
-    return tried
+        following: int | None = None
+        if MICRO_BATCH.name not in bench.request.fixed and bench.time_for():
+            following = next_micro_batch(_points(tried), failed, bound.effective)
+        while following is None:
+            fastest = max(tried, key=lambda b: tried[b].samples_per_second or 0.0)
+            changed = bound.set(best.change, fastest)
+            if fastest <= micro or endures(bench, changed, seen, f"micro_batch → {fastest}"):
+                return tried
+            failed.append(fastest)
+            tried = {b: t for b, t in tried.items() if b < fastest}
+            following = next_micro_batch(_points(tried), failed, bound.effective)
+        size = following
+        trial = bench.attempt(bound.set(best.change, size), {**best.values, **bound.values(size)})
+
+
+def _points(tried: dict[int, Trial]) -> list[tuple[int, float]]:
+    return [(b, t.samples_per_second or 0.0) for b, t in tried.items()]
 
 
 def _settings(bound: Bound, micro: int, size: int, gain: float, verdict: Verdict) -> Iterator[Setting]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from upshift.errors import UpshiftError
-from upshift.knobs.binding import Variable
+from upshift.knobs.binding import Binding, Variable
 from upshift.knobs.discover import Candidate, Seen, candidates
-from upshift.knobs.knob import NUMERIC, ORDER, OTHERS, THREADS, Knob
+from upshift.knobs.knob import NUMERIC, ORDER, OTHERS, THREADS, VARIABLES, Knob
 from upshift.plan import Setting
 from upshift.search.bench import WORTH, Bench, Request, Standing
-from upshift.search.trial import Trial
+from upshift.search.trial import Trial, rate
+from upshift.search.worth import LEAST, bound
 
-_WAITING = 0.03
-"""Share of a step below which making batches faster cannot pay."""
+_SURE = 1.3
+"""A gain above that needs no second look before it is proven; the whole plan is confirmed in pairs anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,29 +23,31 @@ class Option:
     """A knob, where it is set, and what to try."""
 
     knob: Knob
-    candidate: Candidate
+    binding: Binding
+    now: object
+    """Its value, None where it is left to its default."""
     values: tuple[object, ...]
 
 
 def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     """The best of what each of them offers."""
-    for knob in (THREADS, *OTHERS):
+    for knob in (*VARIABLES, *OTHERS):
         option = _option(bench, knob, best, seen)
         if option is None:
             continue
         for value in option.values:
             if not bench.time_for():
                 return best
-            best = _tried(bench, best, option, value)
+            best = tried(bench, best, option, value)
     return best
 
 
-def _tried(bench: Bench, best: Standing, option: Option, value: object) -> Standing:
+def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standing:
     """With the knob turned, if that pays and is the same training; else as it was."""
     knob = option.knob
     what = f"{knob.name} → {value}"
     try:
-        changed = option.candidate.binding.apply(best.change, value)
+        changed = option.binding.apply(best.change, value)
     except UpshiftError as error:
         bench.reject(what, error.message)
         return best
@@ -55,11 +59,18 @@ def _tried(bench: Bench, best: Standing, option: Option, value: object) -> Stand
     if trial.effective_batch != best.trial.effective_batch:
         bench.reject(what, f"the effective batch became {trial.effective_batch}")
         return best
-    gain = (trial.samples_per_second or 0.0) / (best.trial.samples_per_second or 1.0)
+    gain = rate(trial, values) / (rate(best.trial, values) or 1.0)
     if knob.name not in bench.request.fixed:
         if gain < WORTH:
             bench.reject(what, f"{gain:.2f}×")
             return best
+        if gain < _SURE:  # the machine's speed may have changed since the best was measured
+            again = bench.ways.pair((best.change, best.values), (changed, values), 0)
+            if again is None or again < WORTH:
+                second = f"{again:.2f}×" if again is not None else "failed"
+                bench.reject(what, f"{gain:.2f}× at first, {second} beside the best")
+                return best
+            gain = math.sqrt(gain * again)
         too_late = _pays_too_late(best.trial, trial, bench.request.steps_remaining)
         if too_late:
             bench.reject(what, too_late)
@@ -70,12 +81,12 @@ def _tried(bench: Bench, best: Standing, option: Option, value: object) -> Stand
     before = next((s for s in best.settings if s.knob == knob.name), None)
     setting = Setting(
         knob=knob.name,
-        before=before.before if before else option.candidate.value,
+        before=before.before if before else option.now,
         after=value,
         effect=knob.effect,
         gain=(before.gain or 1.0) * gain if before else gain,
         reason=knob.why,
-        binding=option.candidate.binding,
+        binding=option.binding,
         verdict=verdict,
     )
     kept = tuple(s for s in best.settings if s.knob != knob.name)
@@ -99,23 +110,32 @@ def _option(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Option | No
     request = bench.request
     if not request.wants(knob.name) or knob.effect in _too_far(request):
         return None
-    if knob is THREADS:
-        candidate: Candidate | None = _threads(bench)
-    elif knob.name in request.bindings:
-        binding = request.bindings[knob.name]
-        candidate = Candidate(binding=binding, value=binding.now(best.change), where="given")
-    else:
-        candidate = next(iter(candidates(knob, None, best.change, seen)), None)
+    candidate = _place(bench, knob, best, seen)
     if knob.name in request.fixed:
-        if candidate is None:
-            bench.reject(f"{knob.name} → {request.fixed[knob.name]}", "no place that sets it was found")
-            return None
         wanted = request.fixed[knob.name]
-        return Option(knob=knob, candidate=candidate, values=() if candidate.value == wanted else (wanted,))
-    if candidate is None or not _may_pay(knob, candidate, best.trial):
+        if candidate is None:
+            bench.reject(f"{knob.name} → {wanted}", "no place that sets it was found")
+            return None
+        values: tuple[object, ...] = () if candidate.value == wanted else (wanted,)
+    elif candidate is None:
         return None
-    values = tuple(knob.values(candidate.value))
-    return Option(knob=knob, candidate=candidate, values=values)
+    else:
+        share = bound(knob, candidate.value, best.trial)
+        if share < LEAST or not bench.worth_a_trial(best.trial, share):
+            return None
+        values = tuple(knob.values(candidate.value))
+    return Option(knob=knob, binding=candidate.binding, now=candidate.value, values=values)
+
+
+def _place(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Candidate | None:
+    """Where it is set: as the user says, in the environment, or at the likeliest place of all that were seen."""
+    given = bench.request.bindings.get(knob.name)
+    if given is not None:
+        return Candidate(binding=given, value=given.now(best.change), where="given")
+    if knob.variable:
+        now = (bench.request.threads or bench.request.cores) if knob is THREADS else None
+        return Candidate(binding=Variable(knob.variable), value=now, where="environment")
+    return next(iter(candidates(knob, None, best.change, seen)), None)
 
 
 def _too_far(request: Request) -> tuple[str, ...]:
@@ -123,23 +143,4 @@ def _too_far(request: Request) -> tuple[str, ...]:
     return (
         *((NUMERIC,) if request.plan == "conservative" else ()),
         *((ORDER, NUMERIC) if request.strict else ()),
-    )
-
-
-def _may_pay(knob: Knob, candidate: Candidate, trial: Trial) -> bool:
-    if knob.name == "workers":
-        return (trial.data_share or 0.0) >= _WAITING
-    if knob.name == "persistent_workers":
-        return bool(trial.workers)
-    if knob.name == "checkpointing":
-        return candidate.value is True  # turning it on saves memory, not time
-    return True
-
-
-def _threads(bench: Bench) -> Candidate | None:
-    """OMP_NUM_THREADS: small models are often faster on one."""
-    cores = bench.request.cores
-    now = bench.request.threads or cores
-    return (
-        Candidate(binding=Variable("OMP_NUM_THREADS"), value=now, where="environment") if cores > 1 else None
     )

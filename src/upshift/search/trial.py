@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from upshift.knobs.change import Change
-from upshift.measure.profile import measure, steady, training
+from upshift.knobs.knob import EVAL_EVERY, SAVE_EVERY
+from upshift.measure.profile import Profile, measure, steady, training
 from upshift.outcomes import failed
 from upshift.session import Outcome
 
@@ -33,8 +34,11 @@ class Trial:
     micro_batch: int | None = None
     grad_accum: int | None = None
     world_size: int = 1
-    data_share: float | None = None
-    """Of a step: waiting for data."""
+    device: str | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of a step, by phase; what was not measured is not in it."""
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """Of the run's time: `evaluation`, `saving`."""
     workers: int | None = None
     """Of the training's DataLoader."""
     settled_seconds: float | None = None
@@ -48,6 +52,16 @@ class Trial:
         return self.outcome == OK and bool(self.samples_per_second)
 
     @property
+    def data_share(self) -> float:
+        """Of a step: waiting for data."""
+        return self.shares.get("data_wait", 0.0)
+
+    @property
+    def run_samples_per_second(self) -> float:
+        """With what evaluations and saves take beside the steps."""
+        return (self.samples_per_second or 0.0) * (1 - sum(self.beside.values()))
+
+    @property
     def effective_batch(self) -> int | None:
         """Samples of an optimizer step."""
         if self.micro_batch is None or self.grad_accum is None:
@@ -57,6 +71,12 @@ class Trial:
     def document(self) -> dict[str, Any]:
         """For the journal and the JSON."""
         return asdict(self)
+
+
+def rate(trial: Trial, values: Mapping[str, Any]) -> float:
+    """Samples a second: of the steps, or of the run where something beside the steps was turned."""
+    of_run = EVAL_EVERY.name in values or SAVE_EVERY.name in values
+    return trial.run_samples_per_second if of_run else trial.samples_per_second or 0.0
 
 
 Run = Callable[[Change, Mapping[str, Any]], Trial]
@@ -75,7 +95,6 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
     if found is None:
         late = outcome.ended_by in ("timeout", "no_step")
         return Trial(settings=settings, outcome=TIMEOUT if late else NOTHING, seconds=seconds, why=last)
-    waiting = next((p.share for p in found.phases if p.name == "data_wait"), None)
     return Trial(
         settings=settings,
         outcome=OK,
@@ -86,11 +105,21 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         micro_batch=found.batch.micro_batch,
         grad_accum=found.batch.grad_accum,
         world_size=found.world_size,
-        data_share=waiting,
+        device=found.device,
+        shares={p.name: p.share for p in found.phases if p.share is not None},
+        beside=_beside(found),
         workers=_workers(outcome),
         settled_seconds=_settled(outcome),
         seconds=seconds,
     )
+
+
+def _beside(found: Profile) -> dict[str, float]:
+    """What an evaluation and a save cost, spread over the steps between them."""
+    run = found.run
+    each = {"evaluation": run.evaluation_seconds, "saving": run.checkpoint_seconds}
+    whole = found.step_mean * found.observed + sum(each.values())
+    return {name: seconds / whole for name, seconds in each.items() if seconds}
 
 
 def _workers(outcome: Outcome) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from upshift.errors import NothingMeasured
 from upshift.plan import Plan
-from upshift.search import micro_batch, others
-from upshift.search.bench import Bench, Request, Standing, Ways
+from upshift.search import cadence, micro_batch, others
+from upshift.search.bench import Bench, Request, Standing, Turned, Ways
 from upshift.search.confirm import Speedup, confirm
 from upshift.search.trial import Trial
 from upshift.verify.verdict import Verdict
@@ -24,6 +24,7 @@ def tune(request: Request, ways: Ways) -> Plan:
     order = [micro_batch.turn, others.turn]
     for turn in order[::-1] if micro_batch.waits_for_data(baseline) else order:
         best = turn(bench, best, seen)
+    best = cadence.turn(bench, best, seen)
     return _confirmed(bench, baseline, best)
 
 
@@ -38,7 +39,9 @@ def _confirmed(bench: Bench, baseline: Trial, best: Standing) -> Plan:
             why = bench.refusal(verdict)
         else:
             bench.tell("confirming in pairs of runs")
-            speedup = confirm(lambda n: bench.ways.pair(best.change, best.values, n))
+            before: Turned = (bench.request.now, {})
+            after: Turned = (best.change, best.values)
+            speedup = confirm(lambda n: bench.ways.pair(before, after, n))
             if speedup is None or not speedup.claimed:
                 held = f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup else "a run failed"
                 why = f"not confirmed in pairs ({held})"

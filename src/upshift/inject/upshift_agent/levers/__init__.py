@@ -1,14 +1,14 @@
 """Levers: what upshift changes inside a run, because it was told to. Each fails closed: the trial is void.
 
-`session["levers"]` names them: {"seed": 7, "silence": true, "permute": 16, "double": true}. They go in before the
-probes, so that the probes see the run as it then is.
+`session["levers"]` names them: {"seed": 7, "silence": true, "permute": 16, "double": true, "longest": true}.
+They go in before the probes, so that the probes see the run as it then is.
 """
 
 from __future__ import annotations
 
-from . import double, permute, seeds, silence
+from . import double, longest, permute, seeds, silence
 
-_LEVERS = {"seed": seeds, "silence": silence, "permute": permute, "double": double}
+_LEVERS = {"seed": seeds, "silence": silence, "permute": permute, "double": double, "longest": longest}
 
 
 def before_torch(wanted: dict) -> None:
