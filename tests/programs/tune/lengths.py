@@ -1,6 +1,6 @@
 """Texts of very different length; the longest come late, and a batch of them takes eight times the memory.
 
---rows is what each token of a padded batch holds on to, in kilobytes.
+--kilobytes is what each token of a padded batch holds on to while the model is called.
 """
 
 import argparse
@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader, Dataset
 
 class Texts(Dataset):
     def __len__(self):
-        return 4000
+        return 100_000
 
     def __getitem__(self, index):
-        length = 64 if index % 500 == 499 else 8
+        length = 64 if index >= 60_000 and index % 100 == 0 else 8
         return torch.full((length,), index % 50), index % 5
 
 
@@ -35,11 +35,11 @@ class Model(nn.Module):
         self.kilobytes = kilobytes
 
     def forward(self, x):
-        held = torch.zeros(x.numel(), self.kilobytes << 8)
+        held = torch.empty(x.numel(), self.kilobytes << 8)  # allocated, never touched
         hidden = torch.zeros(len(x), 16)
         for _ in range(12):  # fixed cost of a call
             hidden = self.cell(self.embedding(x).mean(1), hidden)
-        return self.out(hidden) + held.sum()
+        return self.out(hidden) if len(held) else hidden
 
 
 def main():
