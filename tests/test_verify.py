@@ -61,3 +61,20 @@ def test_in_float64_rounding_is_small(tmp_path: Path) -> None:
     assert run.code == 0, run.stderr
     assert run.document["verdict"]["kind"] == "same"
     assert run.document["verdict"]["epsilon"] < 1e-12
+
+
+def test_an_accumulation_that_follows_needs_no_place_of_its_own() -> None:
+    command = [sys.executable, "derived.py"]
+    options = ("--set", "micro_batch=4", "--set", "grad_accum=4", "--steps", "4")
+    run = upshift("verify", "--json", "-", *options, "--", *command, cwd=PROGRAMS.parent / "bindings")
+    assert run.code == 0, run.stderr
+    assert run.document["verdict"]["kind"] == "same"
+
+
+def test_a_setting_in_a_module_of_the_users_is_found() -> None:
+    """by_module.py imports chosen.py, where the numbers are: only a run shows that."""
+    options = ("--set", "micro_batch=4", "--set", "grad_accum=4", "--steps", "4")
+    command = [sys.executable, "by_module.py"]
+    run = upshift("verify", "--json", "-", *options, "--", *command, cwd=PROGRAMS.parent / "bindings")
+    assert run.code == 0, run.stderr
+    assert run.document["verdict"]["kind"] == "same"

@@ -11,6 +11,8 @@ from upshift.command import understand
 from upshift.errors import UsageError
 from upshift.knobs import code, config_file
 from upshift.knobs.change import Change
+from upshift.knobs.discover import Seen, candidates
+from upshift.knobs.knob import GRAD_ACCUM
 from upshift.knobs.spoken import parse
 
 SOURCE = '''"""Größe."""
@@ -135,3 +137,20 @@ def test_bad_bindings_say_what_to_do(tmp_path: Path) -> None:
     assert str(parse("train.py:2", now.command)) == "train.py:A"
     with pytest.raises(UsageError, match="does not exist"):
         parse("nothing.yaml:a", now.command)
+
+
+def test_an_unusual_name_is_found_by_its_value(tmp_path: Path) -> None:
+    """joeynmt calls it batch_multiplier; 1 would be anywhere, and a name that fits comes first."""
+    path = tmp_path / "c.yaml"
+    path.write_text("training:\n  batch_size: 6\n  batch_multiplier: 10\n  epochs: 10\n")
+    (tmp_path / "train.py").write_text("")
+    now = Change(command=understand([sys.executable, "train.py", "c.yaml"], tmp_path))
+    found = Seen(flags={}, files=(path,), sources=())
+    assert [str(c.binding) for c in candidates(GRAD_ACCUM, 10, now, found)] == [
+        "c.yaml:training.batch_multiplier"
+    ]
+    assert candidates(GRAD_ACCUM, 1, now, found) == []
+    path.write_text(path.read_text() + "  grad_acc_step: 10\n")
+    assert [str(c.binding) for c in candidates(GRAD_ACCUM, 10, now, found)] == [
+        "c.yaml:training.grad_acc_step"
+    ]

@@ -181,3 +181,22 @@ def test_today_is_told_from_the_losses() -> None:
     assert wrong_today(with_loss(0.5)) == ()
     assert "not divided" in wrong_today(with_loss(2.0))[0]
     assert "twice" in wrong_today(with_loss(0.125))[0]
+
+
+def test_labels_do_not_make_the_same_samples() -> None:
+    """Texts of b begin one sample later, with as many of each label: other samples, however alike the gradients."""
+
+    def labelled(trace: Trace, shift: int) -> Trace:
+        def put(m: MicroBatch) -> MicroBatch:
+            (indices,) = m.indices
+            moved = tuple(i + shift for i in indices)
+            rows = {"ids": tuple((f"s{i}",) for i in moved), "labels": tuple((str(i % 2),) for i in moved)}
+            return replace(m, samples=rows, indices=(moved,))
+
+        steps = tuple(replace(s, micro=tuple(put(m) for m in s.micro)) for s in trace.steps)
+        return replace(trace, steps=steps)
+
+    a, b = labelled(trace(4), 0), labelled(trace(2, noise=0.01), 2)
+    verdict = judge(Evidence(a=a, b=b, permuted=trace(4, noise=1e-7)))
+    assert verdict.samples_equal is False
+    assert verdict.cause != "unexplained"

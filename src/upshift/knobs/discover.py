@@ -88,9 +88,19 @@ def seen(processes: Sequence[ProcessLog], now: Change) -> Seen:
 
 
 def candidates(knob: Knob, value: object, now: Change, found: Seen) -> list[Candidate]:
-    """Places named like the knob; those that hold `value` first, all others after, each once."""
+    """Places named like the knob that hold `value` (None: any), the likeliest first, each once.
+
+    Where none is, places that hold it under a name that may mean the knob; a value of 1 is too common for that.
+    """
+    named = _fitting(knob, knob.names, value, now, found)
+    if named or knob.vague is None or value in (None, 1):
+        return named
+    return [c for c in _fitting(knob, knob.vague, value, now, found) if c.value == value]
+
+
+def _fitting(knob: Knob, names: re.Pattern[str], value: object, now: Change, found: Seen) -> list[Candidate]:
     unique: dict[Binding, Candidate] = {}
-    for candidate in _places(knob, now, found):
+    for candidate in _places(knob, names, now, found):
         unique.setdefault(candidate.binding, candidate)
     fitting = [c for c in unique.values() if value is None or c.value in (value, _DEFAULT)]
     # Stable: the order of sources stays.
@@ -116,10 +126,10 @@ def on_command_line(now: Change) -> Iterator[Binding]:
             yield Flag(name)
 
 
-def _places(knob: Knob, now: Change, found: Seen) -> Iterator[Candidate]:
+def _places(knob: Knob, names: re.Pattern[str], now: Change, found: Seen) -> Iterator[Candidate]:
     def fits(name: str) -> bool:
         plain = name.lstrip("-+").rpartition(".")[2] if "." in name else name.lstrip("-+")
-        return bool(knob.names.search(plain)) and not knob.unlike.search(name)
+        return bool(names.search(plain)) and not knob.unlike.search(name)
 
     for binding in on_command_line(now):
         if fits(str(binding).rstrip("=")):

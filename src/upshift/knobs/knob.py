@@ -36,6 +36,8 @@ class Knob:
     """How it is called in flags, keys and code."""
     unlike: re.Pattern[str]
     """Names that look alike and are something else."""
+    vague: re.Pattern[str] | None = None
+    """Where no name fits: names that may mean it, if they hold the value that was observed."""
     values: Callable[[object], Sequence[object]]
     """What to try, given the value now."""
     why: str
@@ -80,8 +82,11 @@ MICRO_BATCH = Knob(
 GRAD_ACCUM = Knob(
     name="grad_accum",
     effect=EXACT,
-    names=_pattern(r"accum|update[_-]freq|iter[_-]size"),
-    unlike=_pattern(r"eval"),
+    names=_pattern(
+        r"accum|grad[_-]?acc|acc[_-]?(steps?|iters?)$|update[_-]freq|iter[_-]size|num[_-]micro[_-]?batches"
+    ),
+    unlike=_pattern(r"eval|accura"),
+    vague=_pattern(r"grad|batch|micro|multipl|virtual|steps?$|every$"),
     values=lambda now: (),
     why="follows the micro-batch, so that the effective batch stays",
     arguments=(

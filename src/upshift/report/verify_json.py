@@ -22,7 +22,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "command": list(answer.question.now.command.argv),
         "other_command": list(answer.other.command.argv),
         "settings": {
-            knob: {"value": value, "binding": str(answer.bindings[knob])}
+            knob: {"value": value, "binding": str(answer.bindings[knob]) if knob in answer.bindings else None}
             for knob, value in answer.question.settings.items()
         },
         "verdict": {

@@ -41,7 +41,7 @@ def show(answer: Answer, console: Console) -> None:
 
 def _sides(answer: Answer) -> str:
     a, b = answer.a, answer.b
-    turned = ", ".join(f"{answer.bindings[k]} → {v}" for k, v in answer.question.settings.items())
+    turned = ", ".join(f"{answer.bindings.get(k, k)} → {v}" for k, v in answer.question.settings.items())
     what = f"  ({turned})" if turned else ""
     return f"a: {_batch(a)}   b: {_batch(b)}{what}   {len(answer.verdict.steps)} steps compared, {answer.runs} runs"
 
@@ -105,7 +105,7 @@ def _next(answer: Answer) -> str:
         files = [str(path) for path in answer.other.files]
         if files:
             return "set " + ", ".join(
-                f"{answer.bindings[k]} to {v}" for k, v in answer.question.settings.items()
+                f"{binding} to {answer.question.settings[k]}" for k, binding in answer.bindings.items()
             )
         return str(answer.other.command)
     if verdict.kind == DIFFERENT:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upshift import session
 from upshift.errors import LeverFailed, NothingMeasured, UpshiftError
 from upshift.knobs.change import Change
+from upshift.knobs.discover import seen
 from upshift.measure.profile import training
 from upshift.outcomes import failed, why_nothing
 from upshift.session import Outcome, Settings, Snapshot
@@ -27,6 +28,8 @@ class Side:
     permute: int | None = None
     """Batches a step takes: their order is turned round."""
     double: bool = False
+    discover: bool = False
+    """Note where its settings come from."""
     label: str = ""
     """For the progress line."""
 
@@ -75,6 +78,7 @@ class Launcher:
                 pass_output=self.pass_output,
                 levers=side.levers,
                 witness=True,
+                discover=side.discover,
                 files=side.change.files,
                 environment={"PYTHONHASHSEED": "0", **side.change.environment},
             ),
@@ -93,7 +97,7 @@ def _trace(outcome: Outcome, side: Side, launcher: Launcher) -> Trace:
     trace = read(outcome)
     if trace is None or failed(outcome) or outcome.ended_by == "interrupt":
         raise _why(outcome, launcher)
-    return trace
+    return replace(trace, seen=seen(outcome.processes, side.change)) if side.discover else trace
 
 
 def _why(outcome: Outcome, launcher: Launcher) -> UpshiftError:

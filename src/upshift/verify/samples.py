@@ -60,15 +60,25 @@ def names_of(micro: Iterable[MicroBatch], slot: str, naming: Naming, how: str) -
 
 def matching(a: Step, b: Step, known: Mapping[str, Naming]) -> tuple[str, str] | None:
     """(input, reading) under which both steps hold the same samples, or None."""
-    for slot, naming in known.items():
+    for slot in _telling(a, b, known):
         for how in (WHOLE, RIGHT, LEFT, PREFIX):
-            left, right = names_of(a.micro, slot, naming, how), names_of(b.micro, slot, naming, how)
+            left, right = (names_of(step.micro, slot, known[slot], how) for step in (a, b))
             if left != right or not left:
                 continue
             # The first few values may be the same in many samples: then they name none.
             if how != PREFIX or 2 * len(left) > sum(left.values()):
                 return slot, how
     return None
+
+
+def _telling(a: Step, b: Step, known: Mapping[str, Naming]) -> list[str]:
+    """Inputs that tell samples apart. Labels do not: any two steps may hold as many of each."""
+    distinct = {
+        slot: min(len(names_of(step.micro, slot, naming, WHOLE)) for step in (a, b))
+        for slot, naming in known.items()
+    }
+    most = max(distinct.values(), default=0)
+    return [slot for slot, count in distinct.items() if 2 * count > most]
 
 
 def same_samples(a: Step, b: Step, known: Mapping[str, Naming]) -> bool | None:

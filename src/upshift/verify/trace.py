@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from upshift.eventlog import Event, ProcessLog
+from upshift.knobs.discover import Seen
 from upshift.session import Outcome
 
 Vector = tuple[float, ...]
@@ -108,6 +109,8 @@ class Trace:
     """Batches of the loader's epoch."""
     loader_samples: int | None
     """Samples of its dataset."""
+    seen: Seen | None = None
+    """Where its settings come from, if that was asked."""
     cost: float
     """Seconds spent on being watched."""
 

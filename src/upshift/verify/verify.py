@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from upshift.errors import NotBound, ProgramFailed, UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
-from upshift.knobs.guess import guesses
+from upshift.knobs.discover import Seen, candidates
+from upshift.knobs.knob import BY_NAME
 from upshift.verify.runs import Run, Side
 from upshift.verify.today import wrong_today
 from upshift.verify.trace import Trace
@@ -52,7 +53,7 @@ def verify(question: Question, run: Run) -> Answer:
     """Make the runs and judge. Raises the error that says why there is no verdict."""
     runs = _Counted(run)
     now = Side(change=question.now, label="as it is", double=question.float64)
-    a = runs(now, question.steps, True)
+    a = runs(replace(now, discover=question.other is None), question.steps, True)
     steps = len(a.steps)
     places = _places(question, a)
     permuted, again = _noise(runs, now, a, steps)
@@ -78,13 +79,28 @@ def _places(question: Question, a: Trace) -> list[dict[str, Binding]]:
     """Ways to bind the settings, the likeliest first; one where the user has said it or gives another command."""
     if question.other is not None:
         return [{}]
-    seen = {MICRO_BATCH: a.micro_batch, GRAD_ACCUM: a.grad_accum}
+    observed = {MICRO_BATCH: a.micro_batch, GRAD_ACCUM: a.grad_accum}
     found: list[dict[str, Binding]] = [{}]
     for knob in question.settings:
         given = question.bindings.get(knob)
-        choices = [given] if given is not None else guesses(question.now, knob, seen[knob])
-        found = [{**before, knob: choice} for before in found for choice in choices[:_MOST_GUESSES]]
+        choices = [given] if given is not None else _guesses(question.now, knob, observed[knob], a.seen)
+        if choices:
+            found = [{**before, knob: choice} for before in found for choice in choices[:_MOST_GUESSES]]
+        elif knob != GRAD_ACCUM or len(question.settings) == 1:  # it may follow the micro-batch by itself
+            raise NotBound(
+                f"nothing in the command, its config files or its code looks like {knob} = {observed[knob]}",
+                hint=_say_where(knob),
+            )
     return found[: 2 * _MOST_GUESSES]
+
+
+def _guesses(now: Change, knob: str, value: object, seen: Seen | None) -> list[Binding]:
+    """Places named like the knob that hold the observed value, the likeliest first."""
+    return [c.binding for c in candidates(BY_NAME[knob], value, now, seen)] if seen is not None else []
+
+
+def _say_where(knob: str) -> str:
+    return f"say where it is set: --bind {knob}=--flag, --bind {knob}=config.yaml:key or --bind {knob}=train.py:NAME"
 
 
 def _changed(
@@ -104,12 +120,14 @@ def _changed(
         wrong = _no_effect(question, b)
         if wrong is None:
             return there, b, bindings
-        dead.add((wrong, bindings[wrong]))
         shown = {MICRO_BATCH: b.micro_batch, GRAD_ACCUM: b.grad_accum}[wrong]
+        if wrong in bindings:
+            dead.add((wrong, bindings[wrong]))
+            through = f"set to {question.settings[wrong]} through {bindings[wrong]}"
+        else:
+            through = f"to become {question.settings[wrong]} by itself"
         failed = failed or NotBound(
-            f"{wrong} was set to {question.settings[wrong]} through {bindings[wrong]}, and the run shows {shown}",
-            hint=f"say where the command sets it: --bind {wrong}=--flag, --bind {wrong}=config.yaml:key or "
-            f"--bind {wrong}=train.py:NAME",
+            f"{wrong} was {through}, and the run shows {shown}", hint=_say_where(wrong)
         )
     assert failed is not None
     raise failed
