@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from upshift.inject.upshift_agent.arrival import when_imported
+from upshift.inject.upshift_agent.arrival import on_failure, when_imported
 
 
 @pytest.fixture
@@ -49,3 +49,14 @@ def test_a_module_that_does_not_exist_stays_missing() -> None:
     when_imported("upshift_no_such_module", lambda _: None)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("upshift_no_such_module")
+
+
+def test_a_failing_callback_stays_out_of_the_import(package: str) -> None:
+    failures = []
+    on_failure(lambda name, error: failures.append((name, repr(error))))
+    try:
+        when_imported(package, lambda module: module.no_such_thing)
+        assert importlib.import_module(package).VALUE == 1
+    finally:
+        on_failure(None)
+    assert failures[0][0] == package and "no_such_thing" in failures[0][1]

@@ -16,6 +16,8 @@ from upshift.session import Outcome, Settings, Snapshot
 from upshift.verify.trace import Trace, read
 
 SEED = 20261
+_NEEDED = ("witness", "losses", "import of ")
+"""Probes without which a trace would not be whole."""
 _LONGEST_EPOCH = 4
 """An epoch's end is waited for if it comes within this many times the steps asked for."""
 
@@ -91,7 +93,7 @@ def _trace(outcome: Outcome, side: Side, launcher: Launcher) -> Trace:
     failure = next((f for p in outcome.processes for f in p.lever_failures), None)
     if failure is not None:
         raise LeverFailed(f"the run cannot be steered: {failure['lever']}: {failure['error']}")
-    broken = [f for p in outcome.processes for f in p.probe_failures if f["probe"] in ("witness", "losses")]
+    broken = [f for p in outcome.processes for f in p.probe_failures if f["probe"].startswith(_NEEDED)]
     if broken:
         raise LeverFailed(f"the run cannot be followed: {broken[0]['error']}")
     trace = read(outcome)

@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from .arrival import when_imported
+from .arrival import on_failure, when_imported
 from .emitter import Emitter
 from .recorder import Recorder
 from .role import rank_and_world
@@ -22,6 +22,7 @@ def arm(session_file: str) -> None:
         session = json.load(stream)
     agent = Agent(session)
     agent.emitter.hello()
+    on_failure(agent.import_failed)
     if session.get("redirect"):
         from . import redirect
 
@@ -85,6 +86,11 @@ class Agent:
             Experiments(torch, self.recorder, self.session["experiments"])
         self._wrap_os_exit()
         self.emitter.emit("armed", seconds=time.perf_counter() - begun)
+        self.emitter.flush()
+
+    def import_failed(self, name: str, error: Exception) -> None:
+        """What was to be put in place after an import could not be."""
+        self.emitter.emit("probe_failed", probe="import of " + name, error=repr(error))
         self.emitter.flush()
 
     def became_active(self) -> None:

@@ -14,6 +14,7 @@ class _Finder:
 
     def __init__(self) -> None:
         self.waiting: dict = {}
+        self.report = None
         self._asking: set = set()
 
     def find_spec(self, name, path=None, target=None):
@@ -42,7 +43,7 @@ class _Finder:
             original(module)
             while self.waiting.get(name):  # a callback may ask for another on the same module
                 for callback in self.waiting.pop(name):
-                    callback(module)
+                    self.call(callback, name, module)
 
         try:
             loader.exec_module = exec_module
@@ -50,19 +51,33 @@ class _Finder:
             pass  # a loader with slots: this module goes unseen, the import itself is fine
         return spec
 
+    def call(self, callback, name, module) -> None:
+        """Whatever goes wrong in here is ours: the user's import is done, and stays so."""
+        try:
+            callback(module)
+        except Exception as error:
+            if self.report is None:
+                raise
+            self.report(name, error)
+
 
 _finder = _Finder()
+
+
+def on_failure(report) -> None:
+    """Call `report(name, error)` when a callback raises, instead of letting it into the user's import."""
+    _finder.report = report
 
 
 def when_imported(name: str, callback) -> None:
     """Call `callback(module)` once `name` has been imported; at once if it already is."""
     module = sys.modules.get(name)
     if module is not None and getattr(getattr(module, "__spec__", None), "_initializing", False) is False:
-        callback(module)
+        _finder.call(callback, name, module)
         return
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     _finder.waiting.setdefault(name, []).append(callback)
 
 
-__all__ = ["when_imported"]
+__all__ = ["on_failure", "when_imported"]

@@ -8,6 +8,7 @@ epoch depends on the epoch alone. What an evaluation draws does not move the tra
 from __future__ import annotations
 
 import functools
+import importlib
 import random
 import sys
 import zlib
@@ -21,7 +22,8 @@ _MASK = (1 << 31) - 1
 def before_torch(seed: int) -> None:
     """random and numpy may be used before torch is imported."""
     _seed_random(seed)
-    when_imported("numpy", lambda numpy: _seed_numpy(numpy, seed))
+    # Not at the import of numpy itself: it loads this part when it is first asked for.
+    when_imported("numpy.random", lambda module: _seed_numpy(module, seed))
 
 
 def install(torch, recorder, seed: int) -> None:
@@ -46,8 +48,8 @@ def _seed_random(seed: int) -> None:
     random.seed(seed)
 
 
-def _seed_numpy(numpy, seed: int) -> None:
-    numpy.random.seed(seed)
+def _seed_numpy(numpy_random, seed: int) -> None:
+    numpy_random.seed(seed)
     made = [0]
 
     def fresh(original):
@@ -60,9 +62,15 @@ def _seed_numpy(numpy, seed: int) -> None:
 
         return make
 
-    numpy.random.default_rng = fresh(numpy.random.default_rng)
-    original_seed = numpy.random.seed
-    numpy.random.seed = lambda given=None: original_seed(seed if given is None else given)
+    numpy_random.default_rng = fresh(numpy_random.default_rng)
+    original_seed = numpy_random.seed
+    numpy_random.seed = lambda given=None: original_seed(seed if given is None else given)
+
+
+def _numpy_random():
+    """numpy.random, if the program has come to use it, whole."""
+    module = sys.modules.get("numpy.random")
+    return module if hasattr(module, "get_state") else None
 
 
 class _Dice:
@@ -72,25 +80,24 @@ class _Dice:
         self.generator = torch.default_generator
 
     def state(self) -> tuple:
-        numpy = sys.modules.get("numpy")
         return (
             self.generator.get_state(),
             random.getstate(),
-            numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None,
+            numpy_random.get_state() if (numpy_random := _numpy_random()) is not None else None,
         )
 
     def restore(self, state: tuple) -> None:
         self.generator.set_state(state[0])
         random.setstate(state[1])
         if state[2] is not None:
-            sys.modules["numpy"].random.set_state(state[2])
+            _numpy_random().set_state(state[2])
 
     def put(self, seed: int) -> None:
         self.generator.manual_seed(seed)
         random.seed(seed)
-        numpy = sys.modules.get("numpy")
-        if numpy is not None and hasattr(numpy, "random"):
-            numpy.random.seed(seed)
+        numpy_random = _numpy_random()
+        if numpy_random is not None:
+            numpy_random.seed(seed)
 
     def drawn(self, torch, before: tuple) -> list:
         """Which generators have been used since `before`."""
@@ -152,6 +159,8 @@ def _seed_samples(torch, module, recorder, seed: int) -> None:
 
     @functools.wraps(original)
     def fetch(self, index):
+        if "numpy" in sys.modules and "numpy.random" not in sys.modules:
+            importlib.import_module("numpy.random")  # a sample that used it first would be drawn unseeded
         outside = dice.state()
         dataset, collate = self.dataset, self.collate_fn
 
