@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from statistics import median
+from statistics import mean, median
 
 from upshift.diagnose.finding import Evidence, Finding, milliseconds, percent
 from upshift.inject.upshift_agent.events import CHECKPOINT
@@ -24,6 +24,8 @@ def find(evidence: Evidence) -> Iterator[Finding]:
     ):
         share = total / watched
         after = _slower_after(evidence, interrupted)
+        without = _tried(evidence, kind)
+        all_of_it = min(1.0, share + after * count / watched) if without is None else without
         # Once may be chance: where in the run the watching began and ended.
         if count >= 2 and share >= max(_LEAST, evidence.noise):
             name = evidence.names.of(kind)
@@ -38,9 +40,10 @@ def find(evidence: Evidence) -> Iterator[Finding]:
                         if after * count >= 0.01 * watched
                         else []
                     ),
+                    *([f"steps without it take {percent(without)} less"] if without is not None else []),
                 ),
-                saves=(share + after * count / watched) * 0.9,
-                bound=min(1.0, share + after * count / watched),
+                saves=all_of_it * 0.9,
+                bound=max(share, all_of_it),
                 measured=True,
                 fix=f"{verb} ten times less often ({name or f'now every {steps:.0f} steps or so'}), or "
                 + ("on a part of the data" if kind == "evaluation" else "in the background"),
@@ -48,7 +51,8 @@ def find(evidence: Evidence) -> Iterator[Finding]:
             )
     written = evidence.phase("logging")
     made, inseparable = _made_to_be_logged(evidence)
-    logging = written + made
+    without = _tried(evidence, "logging")
+    logging = max(written, without or 0.0) + made
     if evidence.of_run(logging) >= max(_LEAST, evidence.noise):
         place = next((p.places for p in evidence.profile.phases if p.name == "logging"), ())
         yield Finding(
@@ -64,6 +68,12 @@ def find(evidence: Evidence) -> Iterator[Finding]:
             fix=f"log less often ({evidence.names.of('logging') or 'every 50 or 100 steps'})",
             where=str(place[0]) if place else None,
         )
+
+
+def _tried(evidence: Evidence, kind: str) -> float | None:
+    """Share of the time that steps without it were seen to save; None where that was not tried."""
+    tried = (evidence.result("aside") or {}).get(kind)
+    return max(0.0, 1 - mean(tried["without"]) / mean(tried["with"])) if tried else None
 
 
 def _evaluated(iteration: Iteration) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
 
 from upshift import config
-from upshift.eventlog import ProcessLog
-from upshift.inject.upshift_agent.events import DATA, FORWARD
+from upshift.eventlog import Event, ProcessLog
+from upshift.inject.upshift_agent.events import CHECKPOINT, DATA, FORWARD, LOGGING
 from upshift.measure.enough import Progress
 from upshift.measure.profile import training
 from upshift.session import Snapshot
@@ -19,6 +20,9 @@ _STEPS = 10
 _PATIENCE = 20.0
 """How much longer the answers may take to come: a long step has to end first."""
 _WAITS = 0.02
+_ASIDE = 0.04
+_BLOCK_SECONDS, _LONGEST_BLOCK = 0.4, 1.2
+"""Of steps with or without saving or logging."""
 _MEASURED = ("steady", "steps", "seconds")
 
 
@@ -78,6 +82,9 @@ def plan(log: ProcessLog) -> dict[str, Any]:
     kinds = []  # replay first: large blocks allocated and freed by the others change how malloc serves the loop
     if sum(s["phases"][DATA] for s in steps) / total >= _WAITS and log.loaders:
         kinds.append("replay")
+    beside = _aside(steps, total)
+    if beside:
+        kinds.append("aside")
     kinds.append("optimizer")
     if log.loaders:
         kinds.append("loading")
@@ -85,7 +92,22 @@ def plan(log: ProcessLog) -> dict[str, Any]:
         kinds.append("calls")
     kinds.append("ceiling")
     seconds = SECONDS + _STEPS * total / max(1, len(steps))
-    return {"kinds": kinds, "variants": _variants(log), "seconds": seconds}
+    return {"kinds": kinds, "variants": _variants(log), "aside": beside, "seconds": seconds}
+
+
+def _aside(steps: list[Event], total: float) -> dict[str, int]:
+    """Steps of a block with and without saving or logging, where these take their share and come often enough."""
+    found = {}
+    each = total / max(1, len(steps))
+    for name, phase in (("saving", CHECKPOINT), ("logging", LOGGING)):
+        having = sum(s["phases"][phase] > 0 for s in steps)
+        if having < 2 or sum(s["phases"][phase] for s in steps) / total < _ASIDE:
+            continue
+        every = math.ceil(len(steps) / having)
+        block = every * math.ceil(_BLOCK_SECONDS / (each * every))
+        if block * each <= _LONGEST_BLOCK:
+            found[name] = block
+    return found
 
 
 def _sharded(log: ProcessLog) -> bool:

@@ -97,6 +97,7 @@ class Recorder:
         "send_at",
         "sending_seconds",
         "since",
+        "skipped",
         "step_depth",
         "tape",
         "thread",
@@ -122,6 +123,8 @@ class Recorder:
         """An experiment with the DataLoader's batches (experiments.replay), or None."""
         self.capture = None
         """An experiment that keeps the model's inputs (experiments.calls), or None."""
+        self.skipped: tuple = ()
+        """Phases whose calls return at once: an experiment (experiments.aside)."""
         self.at_step = None
         """Called at the end of each optimizer step while experiments run."""
         self.gpu = None

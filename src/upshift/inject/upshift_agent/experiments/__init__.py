@@ -14,7 +14,7 @@ import os
 import time
 
 from .. import recorder as recording
-from . import calls, ceiling, loading, optimizers, replay
+from . import aside, calls, ceiling, loading, optimizers, replay
 
 _HOPELESS = 1.6
 """A variant that takes so many times as long as the first is not run again."""
@@ -46,6 +46,7 @@ class Experiments:
         self.recorder.emitter.emit("experiments_begin", step=self.recorder.books.cuts)
         steps = {
             "replay": replay.run,
+            "aside": aside.run,
             "calls": calls.run,
             "optimizer": optimizers.run,
             "ceiling": ceiling.run,
@@ -78,6 +79,7 @@ class Experiments:
                 self._todo.pop(0)
                 recorder.feed = None
                 recorder.capture = None
+                recorder.skipped = ()
                 recorder.emitter.flush()
             recorder.at_step = None
             recorder.emitter.emit("experiments_end")

@@ -27,6 +27,8 @@ def timed_function(torch, recorder, original, phase: int):
     def wrapper(*args, **kwargs):
         if is_compiling() or get_ident() != recorder.thread:
             return original(*args, **kwargs)
+        if phase in recorder.skipped:
+            return None
         if recorder.gpu is not None:
             recorder.gpu.enter(phase, perf_counter())
         mark((phase, perf_counter()))
