@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check test-slow bench bench-findings bench-verify clean
+.PHONY: demo test check test-slow bench bench-findings bench-verify bench-tune clean
 
 demo: $(VENV)/.has-examples
 	$(BIN)/upshift demo
@@ -27,6 +27,9 @@ bench-findings: $(VENV)/.has-test
 
 bench-verify: $(VENV)/.has-test
 	$(BIN)/python benchmarks/verify.py
+
+bench-tune: $(VENV)/.has-bench
+	$(BIN)/python benchmarks/tune.py
 
 clean:
 	rm -rf $(VENV) dist build

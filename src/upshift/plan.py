@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
+from upshift.search.choice import Choice
 from upshift.search.confirm import Speedup
 from upshift.search.trial import Trial
 from upshift.verify.verdict import Verdict
@@ -53,6 +54,8 @@ class Plan:
     tuning_seconds: float
     notes: tuple[str, ...] = ()
     steps_remaining: int | None = None
+    quality: tuple[Choice, ...] = ()
+    """Of the aggressive plan: what another training would bring and cost."""
 
     @property
     def values(self) -> Mapping[str, object]:

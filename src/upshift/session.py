@@ -44,6 +44,8 @@ class Settings:
     """What the agent changes in the run, by name; see the agent's levers/."""
     witness: bool = False
     """Record what every optimizer step is made of."""
+    hold: bool = True
+    """With a witness: updates are undone and the parameters put on a fixed walk."""
     files: Mapping[Path, str] = field(default_factory=dict)
     """Files of the user's that this run sees with another content; the files themselves stay as they are."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Settings:
         if self.discover:
             asked["discover"] = True
         if self.witness:
-            asked["witness"] = {"hold": True}
+            asked["witness"] = {"hold": self.hold}
         return asked
 
 

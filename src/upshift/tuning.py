@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,14 +19,15 @@ from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed
 from upshift.plan import Plan
-from upshift.search.bench import Bench, Counted, Endured, Request, Turned, Ways
+from upshift.search.bench import Bench, Counted, Endured, Learned, Request, Turned, Ways
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.search.tune import tune as search
 from upshift.session import Outcome, Settings, Snapshot, Watcher
+from upshift.verify.runs import SEED, Side
 from upshift.verify.runs import Launcher as SideLauncher
-from upshift.verify.runs import Side
 from upshift.verify.trace import Trace
+from upshift.verify.trace import read as read_trace
 from upshift.verify.verdict import Verdict
 from upshift.verify.verify import Question, verify
 
@@ -98,6 +100,7 @@ class Runs:
             pair=self.pair,
             count=self.count,
             endure=self.endure,
+            learn=self.learn,
             tell=self.tell,
         )
 
@@ -168,6 +171,7 @@ class Runs:
         *,
         discover: bool = False,
         levers: Mapping[str, Any] = MappingProxyType({}),
+        learn: bool = False,
     ) -> Outcome:
         settings = Settings(
             isolate=self.launching.isolate,
@@ -176,6 +180,8 @@ class Runs:
             memory_bytes=self.launching.memory_bytes,
             discover=discover,
             levers=levers,
+            witness=learn,
+            hold=False,
         )
         return session.launch(change.command, settings, watch)
 
@@ -217,6 +223,31 @@ class Runs:
             saves=saves,
         )
 
+    def learn(self, change: Change, steps: int) -> Learned:
+        """A real training run, seeded, for so many steps."""
+        name = f"{key(change, self.launching.memory_bytes)}-learn-{steps}"
+        known = self.journal.learned(name)
+        if known is not None:
+            return known
+
+        def watch(snapshot: Snapshot) -> str | None:
+            made = min((len(p.witness) for p in snapshot.processes if p.active), default=0)
+            if not made and snapshot.elapsed > self.launching.first_step_seconds:
+                return "no step"
+            return "enough" if made >= steps or snapshot.elapsed > self.launching.timeout_seconds else None
+
+        outcome = self._launch(change, watch, levers={"seed": SEED}, learn=True)
+        if outcome.ended_by == "interrupt":
+            raise KeyboardInterrupt
+        trace = read_trace(outcome)
+        losses = [step.loss for step in trace.steps] if trace is not None else []
+        learned = Learned(
+            losses=tuple(loss for loss in losses if loss is not None)[:steps],
+            validation=printed_validation(outcome.stdout + outcome.stderr),
+        )
+        self.journal.add_learned(name, learned)
+        return learned
+
     def prove(self, change: Change, values: Mapping[str, object]) -> Verdict:
         """Sides that were run before are not run again."""
         launcher = SideLauncher(
@@ -241,3 +272,15 @@ def _beside_steps(log: ProcessLog) -> tuple[int, int]:
         sum(bool(s["eval"] or s["evaluates"]) for s in log.steps),
         sum(s["phases"][CHECKPOINT] > 0 for s in log.steps),
     )
+
+
+_VALIDATION = re.compile(
+    r"(?:val|valid|validation|eval|test)[\w/]*[ _/-]*loss\W{1,6}([0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?)",
+    re.IGNORECASE,
+)
+
+
+def printed_validation(output: str) -> float | None:
+    """The last validation loss in what a program printed."""
+    found = _VALIDATION.findall(output)
+    return float(found[-1]) if found else None

@@ -10,6 +10,7 @@ import pytest
 from upshift.command import understand
 from upshift.errors import UsageError
 from upshift.knobs import code, config_file
+from upshift.knobs.binding import Flag, Override
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
 from upshift.knobs.knob import GRAD_ACCUM
@@ -154,3 +155,35 @@ def test_an_unusual_name_is_found_by_its_value(tmp_path: Path) -> None:
     assert [str(c.binding) for c in candidates(GRAD_ACCUM, 10, now, found)] == [
         "c.yaml:training.grad_acc_step"
     ]
+
+
+def test_a_switch_with_a_value_keeps_its_spelling(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    argv = [
+        sys.executable,
+        "train.py",
+        "--compile=False",
+        "--fused",
+        "false",
+        "x.amp=False",
+        "--fp16",
+        "--lr",
+        "1",
+    ]
+    now = Change(command=understand(argv, tmp_path))
+    changed = now
+    for binding in (Flag("--compile"), Flag("--fused"), Override("x.amp")):
+        assert binding.now(now) is False
+        changed = binding.apply(changed, True)
+    assert changed.command.argv[2:] == (
+        "--compile=True",
+        "--fused",
+        "true",
+        "x.amp=True",
+        "--fp16",
+        "--lr",
+        "1",
+    )
+    assert Flag("--fp16").now(now) is None
+    with pytest.raises(UsageError, match="without a value"):
+        Flag("--fp16").apply(now, True)

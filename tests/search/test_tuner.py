@@ -201,7 +201,7 @@ def test_slower_here_is_not_chosen(tmp_path: Path) -> None:
     seen = Seen(flags={"--bf16": False, "--compile": False}, files=(), sources=())
 
     def extra(change):
-        return 0.4 if Flag("--bf16").now(change) == "True" else 0.9 if Flag("--compile").now(change) else 1.0
+        return 0.4 if Flag("--bf16").now(change) is True else 0.9 if Flag("--compile").now(change) else 1.0
 
     plan = World(folder=tmp_path, extra=extra, seen=seen).tune(plan="balanced")
     assert "precision" not in plan.values and "compile" not in plan.values
@@ -337,3 +337,38 @@ def test_saving_that_eats_the_run_is_made_seldom(tmp_path: Path) -> None:
     assert plan.values == {"save_every": 58}
     assert plan.speedup is not None and plan.speedup.ratio == pytest.approx(1.93, rel=0.02)
     assert saving(tmp_path).tune(skip=frozenset({"save_every"})).settings == ()
+
+
+# ---- another training: shown with its price, never taken ----
+
+
+def shorter(folder: Path, **more: object) -> World:
+    """Half the length takes half the time, and the loss ends higher."""
+    argv = ("--batch_size", "16", "--accum", "1", "--max_length", "64")
+    return World(
+        folder=folder,
+        argv=argv,
+        speed=lambda micro, accum: 16.0,
+        extra=lambda change: 64 / int(str(Flag("--max_length").now(change))),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_the_aggressive_plan_shows_what_speed_costs(tmp_path: Path) -> None:
+    plan = shorter(tmp_path).tune(plan="aggressive")
+    assert plan.settings == () and plan.change.command.argv[-1] == "64"
+    same, less, half = plan.quality
+    assert (same.knob, same.time) == (None, 1.0)
+    assert [(c.before, c.after) for c in (less, half)] == [(64, 48), (64, 32)]
+    assert half.time == pytest.approx(0.5)
+    assert same.equal_steps is not None and half.equal_steps is not None and half.equal_time is not None
+    assert half.equal_steps.value == pytest.approx(same.equal_steps.value + 0.5)
+    assert half.equal_time.steps == 2 * half.equal_steps.steps
+    assert half.equal_time.value < half.equal_steps.value
+    assert shorter(tmp_path).tune(plan="balanced").quality == ()
+
+
+def test_a_run_that_ends_early_does_not_tell_the_loss_later_on(tmp_path: Path) -> None:
+    plan = shorter(tmp_path, last_step=30).tune(plan="aggressive")
+    assert plan.quality[-1].equal_steps is not None
+    assert plan.quality[-1].equal_time is None

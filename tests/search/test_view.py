@@ -20,6 +20,7 @@ def bench(world: World, view: TuneView) -> Bench:
         pair=world.pair,
         count=lambda change, most: world.counts(change),
         endure=world.endure,
+        learn=world.learn,
         tell=view.tell,
         attach=view.attach,
     )

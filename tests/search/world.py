@@ -16,7 +16,7 @@ from upshift.knobs.binding import Flag
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.plan import Plan
-from upshift.search.bench import Counted, Endured, Request, Turned, Ways
+from upshift.search.bench import Counted, Endured, Learned, Request, Turned, Ways
 from upshift.search.trial import CRASH, OK, OOM, Trial, rate
 from upshift.search.tune import tune
 from upshift.verify.verdict import Verdict
@@ -41,6 +41,8 @@ class World:
     speed: Speed = field(default_factory=lambda: overhead(1.0, 0.1))
     fits: int = 10**9
     """Largest micro-batch that does not run out of memory."""
+    last_step: int = 10**9
+    """Its training ends there."""
     longest_fits: int = 10**9
     """The same for its longest batch."""
     crashes: Callable[[int, int], bool] = lambda micro, accum: False
@@ -111,6 +113,13 @@ class World:
             return None
         return rate(second, after[1]) / rate(first, after[1])
 
+    def learn(self, change: Change, steps: int) -> Learned:
+        """The loss falls to a floor that a shorter limit raises."""
+        limit = int(str(Flag("--max_length").now(change) or 64))
+        return Learned(
+            losses=tuple(10 / (1 + n / 10) + 32 / limit for n in range(min(steps, self.last_step)))
+        )
+
     def endure(self, change: Change) -> Endured:
         micro, _ = self.settings(change)
         return Endured(outcome=OOM if micro > self.longest_fits else OK, longest=True, evaluations=1, saves=1)
@@ -123,6 +132,7 @@ class World:
             pair=self.pair,
             count=lambda change, most: self.counts(change),
             endure=self.endure,
+            learn=self.learn,
             tell=lambda text: None,
         )
         return tune(Request(now=self.now, **request), ways)  # type: ignore[arg-type]

@@ -25,9 +25,10 @@ def add_tune(verbs: Any) -> None:
     verb.add_argument("--memory", type=size, metavar="SIZE", help="most memory for data of a process: 8GiB")
     verb.add_argument(
         "--plan",
-        choices=("conservative", "balanced"),
+        choices=("conservative", "balanced", "aggressive"),
         default="conservative",
-        help="conservative: the same mathematics; balanced: lower precision too",
+        help="conservative: the same mathematics; balanced: lower precision too; aggressive: also shows what shorter "
+        "texts or a smaller model would bring and cost",
     )
     verb.add_argument(
         "--only", type=names, default=(), metavar="KNOBS", help="turn only these, e.g. micro_batch,workers"

@@ -53,7 +53,7 @@ class Flag(Binding):
         argv = change.command.argv
         for i, argument in enumerate(argv):
             if argument == self.name and i + 1 < len(argv):
-                return _value(argv[i + 1])
+                return _value(argv[i + 1]) if not argv[i + 1].startswith("--") else None
             if argument.startswith(self.name + "="):
                 return _value(argument.partition("=")[2])
         script = shell_script(change.command)
@@ -66,10 +66,12 @@ class Flag(Binding):
         argv = list(change.command.argv)
         for i, argument in enumerate(argv):
             if argument == self.name and i + 1 < len(argv):
-                argv[i + 1] = str(value)
+                if argv[i + 1].startswith("--"):
+                    raise UsageError(f"{self.name} stands in the command without a value")
+                argv[i + 1] = _spelled(value, argv[i + 1])
                 return change.with_argv(tuple(argv))
             if argument.startswith(self.name + "="):
-                argv[i] = f"{self.name}={value}"
+                argv[i] = f"{self.name}={_spelled(value, argument.partition('=')[2])}"
                 return change.with_argv(tuple(argv))
         script = shell_script(change.command)
         if script is not None:
@@ -138,7 +140,8 @@ class Override(Binding):
         argv = list(change.command.argv)
         for i, argument in enumerate(argv):
             if argument.lstrip("+").startswith(self.key + "="):
-                argv[i] = f"{argument.partition('=')[0]}={value}"
+                name, _, old = argument.partition("=")
+                argv[i] = f"{name}={_spelled(value, old)}"
                 return change.with_argv(tuple(argv))
         return change.with_argv((*argv, f"{self.key}={value}"))
 
@@ -265,6 +268,8 @@ def shell_script(command: Command) -> Path | None:
 
 
 def _value(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     try:
         return int(text)
     except ValueError:
@@ -272,3 +277,8 @@ def _value(text: str) -> object:
             return float(text)
         except ValueError:
             return shlex.split(text)[0] if text[:1] in "\"'" and text else text
+
+
+def _spelled(value: object, old: str) -> str:
+    """As the user would have typed it: true where they wrote false."""
+    return str(value).lower() if isinstance(value, bool) and old == old.lower() else str(value)

@@ -236,7 +236,48 @@ SCHEDULE = (
     LIMIT,
 )
 """What a learning rate's schedule is set with."""
+
+
+def _shorter(now: object) -> Sequence[object]:
+    """Three quarters and half, in eights."""
+    return [now * part // 32 * 8 for part in (3, 2)] if isinstance(now, int) and now >= 32 else []
+
+
+SEQUENCE = Knob(
+    name="sequence_limit",
+    effect=QUALITY,
+    names=_pattern(
+        r"(^|[._-])(max[_-]?)?(seq(uence)?|context|ctx|src|source|tgt|target|text|input|sentence)s?[_-]?(max[_-]?)?"
+        r"(len|length)s?$|(^|[._-])max[_-]?(len|length|tokens)$|^block[_-]?size$|^(context|ctx)[_-](size|window)$|^bptt$"
+    ),
+    unlike=_pattern(r"min|eval|val[_-]|test|gen|new[_-]|label"),
+    values=_shorter,
+    why="less to compute for each sample, and less of it to learn from",
+)
+QUALITY_KNOBS = (
+    SEQUENCE,
+    Knob(
+        name="model_width",
+        effect=QUALITY,
+        names=_pattern(
+            r"^(hidden([_-]?(size|dim|units))?|d[_-]?model|n[_-]?embd|embed(ding)?[_-]?(dim|size)|dim|width|nhid|emsize)$"
+        ),
+        unlike=_NEVER,
+        values=_shorter,
+        why="a smaller model",
+    ),
+)
+"""Another training: shown with what they cost, never taken."""
 BY_NAME = {
     knob.name: knob
-    for knob in (MICRO_BATCH, GRAD_ACCUM, *VARIABLES, *OTHERS, EVAL_EVERY, SAVE_EVERY, LOG_EVERY)
+    for knob in (
+        MICRO_BATCH,
+        GRAD_ACCUM,
+        *VARIABLES,
+        *OTHERS,
+        EVAL_EVERY,
+        SAVE_EVERY,
+        LOG_EVERY,
+        *QUALITY_KNOBS,
+    )
 }

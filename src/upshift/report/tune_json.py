@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from upshift.apply import Applied
@@ -41,6 +42,19 @@ def document(plan: Plan, applied: Applied | None) -> dict[str, Any]:
                 "binding": str(s.binding),
             }
             for s in plan.settings
+        ],
+        "quality": [
+            {
+                "knob": c.knob,
+                "binding": str(c.binding) if c.binding else None,
+                "before": c.before,
+                "after": c.after,
+                "time": c.time,
+                "loss_at_equal_steps": asdict(c.equal_steps) if c.equal_steps else None,
+                "loss_at_equal_time": asdict(c.equal_time) if c.equal_time else None,
+                "validation": c.validation,
+            }
+            for c in plan.quality
         ],
         "trials": [t.document() for t in plan.trials],
         "rejected": [{"what": what, "why": why} for what, why in plan.rejected],

@@ -14,6 +14,7 @@ from upshift.knobs.discover import Seen, candidates
 from upshift.knobs.knob import GRAD_ACCUM, MICRO_BATCH, OTHERS
 from upshift.plan import Plan
 from upshift.report import units
+from upshift.search.choice import Loss
 from upshift.search.trial import Trial
 
 _MOST_REJECTED = 10
@@ -28,6 +29,16 @@ def show(plan: Plan, applied: Applied | None, console: Console) -> None:
         for setting in plan.settings:
             console.print(Text(f"{setting.knob}: {setting.reason}.", style="dim"), highlight=False)
         _show_whole(plan, console)
+    if plan.quality:
+        console.print()
+        console.print(_quality(plan))
+        console.print(
+            Text(
+                "Another training each: nothing of this is taken. Losses are of training, ± their standard error."
+            ),
+            style="dim",
+            highlight=False,
+        )
     for note in plan.notes:
         console.print(Text(f"Note: {note}."), highlight=False)
     if plan.rejected:
@@ -78,6 +89,22 @@ def _show_whole(plan: Plan, console: Console) -> None:
         ),
         highlight=False,
     )
+
+
+def _quality(plan: Plan) -> Table:
+    """Setting · time · quality, measured in short runs."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("setting", "time", "loss at equal steps", "loss at equal time", "validation, as printed"):
+        table.add_column(name)
+    for row in plan.quality:
+        what = f"{row.binding} {row.before} → {row.after}" if row.knob else "the same training"
+        printed = f"{row.validation:.4g}" if row.validation is not None else "none"
+        table.add_row(what, f"{row.time:.2f}×", _loss(row.equal_steps), _loss(row.equal_time), printed)
+    return table
+
+
+def _loss(loss: Loss | None) -> str:
+    return f"{loss.value:.4g} ± {loss.error:.1g} ({loss.steps} steps)" if loss is not None else "not reached"
 
 
 def _rejected(plan: Plan) -> Table:

@@ -14,6 +14,7 @@ from upshift.plan import Setting
 from upshift.search.trial import Run, Trial
 from upshift.verify.verdict import SAME, Verdict
 
+CONSERVATIVE, BALANCED, AGGRESSIVE = "conservative", "balanced", "aggressive"
 WORTH = 1.03
 """A setting is taken if it is this many times as fast; less is noise or not worth a changed config."""
 
@@ -32,7 +33,7 @@ class Request:
     skip: frozenset[str] = frozenset()
     fixed: Mapping[str, object] = field(default_factory=dict)
     """Knobs that get this value and no other."""
-    plan: str = "conservative"
+    plan: str = CONSERVATIVE
     strict: bool = False
     """Take nothing but what is the same to rounding."""
     steps_remaining: int | None = None
@@ -77,6 +78,16 @@ class Endured:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Learned:
+    """A real, seeded run: how its loss fell."""
+
+    losses: tuple[float, ...]
+    """By optimizer step."""
+    validation: float | None = None
+    """The last one that the program printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ways:
     """How things are run. For real: tuning.py; played: the tests."""
 
@@ -89,6 +100,8 @@ class Ways:
     """Ratio of one pair of runs beside each other, the second over the first; the number tells pairs apart."""
     count: Callable[[Change, int], Counted]
     """Let it go for at most so many optimizer steps."""
+    learn: Callable[[Change, int], Learned]
+    """Train for so many optimizer steps."""
     endure: Callable[[Change], Endured]
     """Let it go on its longest batches until it has evaluated and saved."""
     tell: Callable[[str], None]

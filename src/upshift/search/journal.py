@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
+from upshift.search.bench import Learned
 from upshift.search.trial import Trial
 
 SCHEMA = "upshift.journal/3"
@@ -47,13 +49,18 @@ class Journal:
         self.path = folder / FOLDER / "trials.jsonl"
         self._known: dict[str, dict[str, Any]] = {}
         self._seen: dict[str, dict[str, Any]] = {}
+        self._learned: dict[str, dict[str, Any]] = {}
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
                     entry = json.loads(line)
                 except ValueError:
                     continue  # torn: the process died while writing it
-                if entry.get("schema") == SCHEMA:
+                if entry.get("schema") != SCHEMA:
+                    continue
+                if "learned" in entry:
+                    self._learned[entry["key"]] = entry["learned"]
+                else:
                     self._known[entry["key"]] = entry["trial"]
                     self._seen[entry["key"]] = entry.get("seen") or {}
 
@@ -75,8 +82,18 @@ class Journal:
             loaders=tuple(found["loaders"]),
         )
 
+    def learned(self, name: str) -> Learned | None:
+        """How that run's loss fell, if it was finished before."""
+        found = self._learned.get(name)
+        return Learned(losses=tuple(found["losses"]), validation=found["validation"]) if found else None
+
+    def add_learned(self, name: str, learned: Learned) -> None:
+        """Write it down."""
+        self._learned[name] = {"losses": list(learned.losses), "validation": learned.validation}
+        self._write({"schema": SCHEMA, "key": name, "learned": self._learned[name]})
+
     def add(self, name: str, trial: Trial, shown: Seen | None = None) -> None:
-        """Write it down, on the disk before this returns."""
+        """Write it down."""
         self._known[name] = trial.document()
         entry: dict[str, Any] = {"schema": SCHEMA, "key": name, "trial": trial.document()}
         if shown is not None:
@@ -87,6 +104,10 @@ class Journal:
                 "switches": dict(shown.switches),
                 "loaders": list(shown.loaders),
             }
+        self._write(entry)
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        """On the disk before this returns."""
         self.path.parent.mkdir(exist_ok=True)
         ignore = self.path.parent / ".gitignore"
         if not ignore.exists():

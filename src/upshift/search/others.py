@@ -10,7 +10,7 @@ from upshift.knobs.binding import Binding, Variable
 from upshift.knobs.discover import Candidate, Seen, candidates
 from upshift.knobs.knob import NUMERIC, ORDER, OTHERS, THREADS, VARIABLES, Knob
 from upshift.plan import Setting
-from upshift.search.bench import WORTH, Bench, Request, Standing
+from upshift.search.bench import CONSERVATIVE, WORTH, Bench, Request, Standing
 from upshift.search.trial import Trial, rate
 from upshift.search.worth import LEAST, bound
 
@@ -141,6 +141,6 @@ def _place(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Candidate | 
 def _too_far(request: Request) -> tuple[str, ...]:
     """Effects that were not asked for."""
     return (
-        *((NUMERIC,) if request.plan == "conservative" else ()),
+        *((NUMERIC,) if request.plan == CONSERVATIVE else ()),
         *((ORDER, NUMERIC) if request.strict else ()),
     )

@@ -41,6 +41,9 @@ class Trial:
     """Of the run's time: `evaluation`, `saving`."""
     workers: int | None = None
     """Of the training's DataLoader."""
+    length_median: int | None = None
+    length_max: int | None = None
+    """Tokens of the longest sample of a batch, over the batches."""
     settled_seconds: float | None = None
     """From the start until the steps were steady: loading, compiling, warming up."""
     seconds: float = 0.0
@@ -109,6 +112,8 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         shares={p.name: p.share for p in found.phases if p.share is not None},
         beside=_beside(found),
         workers=_workers(outcome),
+        length_median=found.batch.length_median,
+        length_max=found.batch.length_max,
         settled_seconds=_settled(outcome),
         seconds=seconds,
     )

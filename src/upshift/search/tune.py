@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from upshift.errors import NothingMeasured
 from upshift.plan import Plan
-from upshift.search import cadence, micro_batch, others
-from upshift.search.bench import Bench, Request, Standing, Turned, Ways
+from upshift.search import cadence, micro_batch, others, quality
+from upshift.search.bench import AGGRESSIVE, Bench, Request, Standing, Turned, Ways
 from upshift.search.confirm import Speedup, confirm
 from upshift.search.trial import Trial
 from upshift.verify.verdict import Verdict
@@ -25,44 +25,46 @@ def tune(request: Request, ways: Ways) -> Plan:
     for turn in order[::-1] if micro_batch.waits_for_data(baseline) else order:
         best = turn(bench, best, seen)
     best = cadence.turn(bench, best, seen)
-    return _confirmed(bench, baseline, best)
-
-
-def _confirmed(bench: Bench, baseline: Trial, best: Standing) -> Plan:
-    """The plan, if the whole of it is the same training and faster in pairs; else one that changes nothing."""
-    speedup: Speedup | None = None
-    verdict: Verdict | None = None
-    why = ""
-    if best.settings:
-        verdict = bench.ask(best.change, best.values)
-        if verdict is None or not bench.accepts(verdict):
-            why = bench.refusal(verdict)
-        else:
-            bench.tell("confirming in pairs of runs")
-            before: Turned = (bench.request.now, {})
-            after: Turned = (best.change, best.values)
-            speedup = confirm(lambda n: bench.ways.pair(before, after, n))
-            if speedup is None or not speedup.claimed:
-                held = f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup else "a run failed"
-                why = f"not confirmed in pairs ({held})"
-    if why:
-        for setting in best.settings:
-            bench.reject(f"{setting.knob} → {setting.after}", why)
-        best = Standing(trial=baseline, change=bench.request.now)
+    best, speedup, verdict = _confirmed(bench, baseline, best)
     return Plan(
-        now=bench.request.now,
+        now=request.now,
         change=best.change,
         settings=best.settings,
         baseline=baseline,
         best=best.trial,
         speedup=speedup,
         verdict=verdict,
+        quality=quality.table(bench, best, seen) if request.plan == AGGRESSIVE else (),
         trials=tuple(bench.trials),
         rejected=tuple(bench.rejected),
         tuning_seconds=bench.seconds,
         notes=tuple(bench.notes),
-        steps_remaining=bench.request.steps_remaining,
+        steps_remaining=request.steps_remaining,
     )
+
+
+def _confirmed(
+    bench: Bench, baseline: Trial, best: Standing
+) -> tuple[Standing, Speedup | None, Verdict | None]:
+    """The best, if the whole of it is the same training and faster in pairs; else the run as it is."""
+    if not best.settings:
+        return best, None, None
+    speedup: Speedup | None = None
+    verdict = bench.ask(best.change, best.values)
+    if verdict is None or not bench.accepts(verdict):
+        why = bench.refusal(verdict)
+    else:
+        bench.tell("confirming in pairs of runs")
+        before: Turned = (bench.request.now, {})
+        after: Turned = (best.change, best.values)
+        speedup = confirm(lambda n: bench.ways.pair(before, after, n))
+        if speedup is not None and speedup.claimed:
+            return best, speedup, verdict
+        held = f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup else "a run failed"
+        why = f"not confirmed in pairs ({held})"
+    for setting in best.settings:
+        bench.reject(f"{setting.knob} → {setting.after}", why)
+    return Standing(trial=baseline, change=bench.request.now), speedup, verdict
 
 
 def _batch(trial: Trial) -> str:

@@ -1,0 +1,244 @@
+"""What `upshift tune` finds, against every combination there is. `make bench-tune`.
+
+For each training of trainers.py: tune it; then run the whole grid of the knobs it was given, one short run a cell, as
+tune's own trials; then let Optuna's TPE choose as many cells as tune has run trials. The three winners run beside the
+grid's best in pairs, which takes the luck out of a grid's maximum.
+And the built-in example: tuned, then run without upshift with the old and the written config, in pairs: is what was
+promised delivered?
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from upshift.command import understand
+from upshift.knobs.binding import Binding, Flag, Variable
+from upshift.knobs.change import Change
+from upshift.search.confirm import speedup
+from upshift.search.model import divisors
+from upshift.search.trial import Trial
+from upshift.tuning import Launching, Runs
+
+HERE = Path(__file__).resolve().parent
+TRAINERS = HERE / "trainers.py"
+EXAMPLE = HERE.parent / "examples" / "pointer_generator"
+RESULTS = HERE / "results" / "tune.json"
+KINDS = ("calls", "loader", "optimizer", "recompute", "threads")
+EFFECTIVE = 16
+AXES: dict[str, tuple[Binding, tuple[object, ...]]] = {
+    "micro_batch": (Flag("--batch-size"), tuple(divisors(EFFECTIVE))),
+    "workers": (Flag("--num-workers"), (0, 1, 2)),
+    "fused_optimizer": (Flag("--fused"), (False, True)),
+    "checkpointing": (Flag("--grad-checkpointing"), (False, True)),
+    "threads": (Variable("OMP_NUM_THREADS"), (1, 2)),
+    "allocator": (
+        Variable("GLIBC_TUNABLES"),
+        (None, "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Search:
+    """One training in a folder of its own."""
+
+    kind: str
+    folder: Path
+
+    @property
+    def now(self) -> Change:
+        recompute = str(self.kind == "recompute")
+        argv = [sys.executable, str(TRAINERS), self.kind, "--batch-size", "2", "--grad-accum", "8"]
+        argv += ["--num-workers", "0", "--fused", "False", "--grad-checkpointing", recompute]
+        return Change(command=understand(argv, self.folder))
+
+    def cell(self, values: dict[str, object]) -> Change:
+        """The training with these settings; the accumulation follows."""
+        change = Flag("--grad-accum").apply(self.now, EFFECTIVE // int(str(values["micro_batch"])))
+        for knob, value in values.items():
+            if value is not None:
+                change = AXES[knob][0].apply(change, value)
+        return change
+
+
+def tuned(search: Search) -> tuple[dict, Change]:
+    """The document of a real tuning, and what it would run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "upshift", "tune", "--json", "-", "--", *search.now.command.argv],
+        cwd=search.folder,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(done.stderr)
+    document = json.loads(done.stdout)
+    applied = document["applied"]
+    change = search.now
+    if applied:
+        change = change.with_argv(tuple(applied["command"]))
+        for name, value in applied["environment"].items():
+            change = change.with_variable(name, value)
+    return document, change
+
+
+def rate(trial: Trial) -> float:
+    return (trial.samples_per_second or 0.0) if trial.effective_batch == EFFECTIVE else 0.0
+
+
+def grid(search: Search, runs: Runs) -> tuple[dict, float, float]:
+    """(best cell, its samples/s, seconds of all cells)."""
+    begun = time.perf_counter()
+    cells = [
+        dict(zip(AXES, values, strict=True)) for values in itertools.product(*(v for _, v in AXES.values()))
+    ]
+    rates = []
+    for number, cell in enumerate(cells):
+        rates.append(rate(runs.run(search.cell(cell), cell)))
+        if number % 20 == 0:
+            print(f"  {search.kind}: cell {number} of {len(cells)}", file=sys.stderr, flush=True)
+    best = max(range(len(cells)), key=lambda n: rates[n])
+    return cells[best], rates[best], time.perf_counter() - begun
+
+
+def tpe(search: Search, runs: Runs, trials: int) -> dict:
+    """The best of as many cells as tune has tried, chosen by Optuna."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+    def objective(trial: optuna.Trial) -> float:
+        cell = {
+            knob: values[trial.suggest_int(knob, 0, len(values) - 1)] for knob, (_, values) in AXES.items()
+        }
+        return rate(runs.run(search.cell(cell), cell, suffix="-tpe"))
+
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
+    study.optimize(objective, n_trials=trials)
+    return {knob: AXES[knob][1][number] for knob, number in study.best_params.items()}
+
+
+def beside(runs: Runs, before: Change, after: Change, pairs: int) -> dict:
+    """`after` over `before` in pairs."""
+    ratios = [runs.pair((before, {}), (after, {}), n) for n in range(pairs)]
+    found = speedup([r for r in ratios if r])
+    return {"ratio": found.ratio, "low": found.low, "high": found.high}
+
+
+def against_the_grid(kind: str, pairs: int) -> dict:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        search = Search(kind, Path(folder))
+        document, chosen = tuned(search)
+        runs = Runs(search.now, Launching(look_seconds=4.0), lambda text: None)
+        runs.look(search.now)
+        best, best_rate, seconds = grid(search, runs)
+        by_tpe = tpe(search, runs, len(document["trials"]))
+        top = search.cell(best)
+        row = {
+            "kind": kind,
+            "tuned": document["best"]["settings"],
+            "speedup": document["speedup"],
+            "tuning_seconds": document["tuning_seconds"],
+            "trials": len(document["trials"]),
+            "grid_best": best,
+            "grid_samples_per_second": best_rate,
+            "grid_seconds": seconds,
+            "tuned_over_grid": beside(runs, top, chosen, pairs),
+            "tpe": by_tpe,
+            "tpe_over_grid": beside(runs, top, search.cell(by_tpe), pairs),
+        }
+    print(
+        f"{kind:<10} {row['tuned_over_grid']['ratio']:6.2f} of the grid's best "
+        f"({row['tuned_over_grid']['low']:.2f} to {row['tuned_over_grid']['high']:.2f}) in "
+        f"{row['tuning_seconds']:.0f} s of {seconds:.0f} s ({row['tuning_seconds'] / seconds:.2f}); TPE with "
+        f"{row['trials']} trials {row['tpe_over_grid']['ratio']:.2f}",
+        flush=True,
+    )
+    return row
+
+
+def delivered(pairs: int) -> dict:
+    """The built-in example: promised by tune, and what the written config does without upshift."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        subprocess.run(["cp", "-r", str(EXAMPLE), folder], check=True)
+        here = Path(folder) / EXAMPLE.name
+        command = [sys.executable, "train.py", "--config", "configs/rtx4070_8gb.yaml"]
+        done = subprocess.run(
+            [sys.executable, "-m", "upshift", "tune", "--only", "micro_batch", "--json", "-", "--", *command],
+            cwd=here,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            sys.exit(done.stderr)
+        document = json.loads(done.stdout)
+        new = document["applied"]["command"]
+
+        def seconds(argv: list[str], steps: int) -> float:
+            subprocess.run(
+                [*argv, "--max_steps", str(steps), "--run_name", "bench"],
+                cwd=here,
+                env=environment,
+                check=True,
+                capture_output=True,
+            )
+            rows = (here / "runs" / "bench" / "metrics.jsonl").read_text().splitlines()
+            found = [json.loads(row).get("seconds_per_step") for row in rows]
+            return statistics.mean([s for s in found if s][1:])  # the first ten steps warm up
+
+        ratios = []
+        for number in range(pairs):
+            sides: list[tuple[str, Callable[[], float]]] = [
+                ("old", lambda: seconds(command, 30)),
+                ("new", lambda: seconds(new, 90)),
+            ]
+            took = {name: run() for name, run in (sides if number % 2 == 0 else sides[::-1])}
+            ratios.append(took["old"] / took["new"])
+        found = speedup(ratios)
+    promised = document["speedup"]
+    row = {
+        "promised": promised,
+        "verdict": document["verdict"],
+        "settings": document["best"]["settings"],
+        "delivered": {"ratio": found.ratio, "low": found.low, "high": found.high},
+        "delivered_over_promised": found.ratio / promised["ratio"],
+    }
+    print(
+        f"example: promised {promised['ratio']:.2f}× ({promised['low']:.2f} to {promised['high']:.2f}), "
+        f"{document['verdict']['kind']}; delivered {found.ratio:.2f}× ({found.low:.2f} to {found.high:.2f}): "
+        f"{(found.ratio / promised['ratio'] - 1):+.1%}",
+        flush=True,
+    )
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--no-example", action="store_true")
+    parser.add_argument("--json", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    result: dict = {"schema": "upshift.bench.tune/1"}
+    if not options.no_example:
+        result["example"] = delivered(options.pairs)
+    result["grid"] = [against_the_grid(kind, options.pairs) for kind in options.kinds]
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"written to {options.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""The aggressive plan: settings that make it another training, with what they bring and what they cost, measured.
+
+Short real runs with the same seed tell how fast the loss falls. None of these settings is taken: the table is for the
+user to choose from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from upshift.errors import UpshiftError
+from upshift.knobs.binding import Binding
+from upshift.knobs.discover import Seen, candidates
+from upshift.knobs.knob import QUALITY_KNOBS, SEQUENCE, Knob
+from upshift.search.bench import Bench, Learned, Standing
+from upshift.search.choice import Choice, loss_at
+from upshift.search.trial import Trial
+
+_SECONDS = 25.0
+"""Of training that is looked at, at the speed of the best so far."""
+_FEWEST, _MOST = 20, 400
+"""Steps of that."""
+_PLACES = 2
+"""A knob may be set at several places: lengths of sources and of targets."""
+
+
+def table(bench: Bench, best: Standing, seen: Seen) -> tuple[Choice, ...]:
+    """The training as it is, and what else was tried; empty where nothing could be."""
+    base = best.trial
+    if not base.step_seconds or not bench.time_for(3):
+        return ()
+    steps = max(_FEWEST, min(_MOST, round(_SECONDS / base.step_seconds)))
+    options = list(_options(bench, best, seen))
+    if not options:
+        bench.reject("quality", "no place that sets lengths or the model's width was found")
+        return ()
+    bench.tell(f"how fast the loss falls as it is: {steps} steps")
+    learned = bench.ways.learn(best.change, steps)
+    first = loss_at(learned.losses, steps)
+    if first is None:
+        bench.reject("quality", "no loss was seen in the run as it is")
+        return ()
+    rows = [
+        Choice(
+            knob=None,
+            binding=None,
+            before=None,
+            after=None,
+            time=1.0,
+            equal_steps=first,
+            equal_time=first,
+            validation=learned.validation,
+        )
+    ]
+    for knob, binding, before, after in options:
+        if not bench.time_for(3):
+            break
+        row = _row(bench, best, (knob, binding, before, after), steps)
+        if row is not None:
+            rows.append(row)
+    return tuple(rows)
+
+
+Turn = tuple[Knob, Binding, object, object]
+"""(knob, where, before, after)"""
+
+
+def _options(bench: Bench, best: Standing, seen: Seen) -> Iterator[Turn]:
+    for knob in QUALITY_KNOBS:
+        if not bench.request.wants(knob.name):
+            continue
+        for candidate in candidates(knob, None, best.change, seen)[:_PLACES]:
+            for value in _values(knob, candidate.value, best.trial):
+                yield knob, candidate.binding, candidate.value, value
+
+
+def _values(knob: Knob, now: object, trial: Trial) -> list[int]:
+    if not isinstance(now, int) or isinstance(now, bool):
+        return []
+    wanted = [int(str(v)) for v in knob.values(now)]
+    if (
+        knob is SEQUENCE
+    ):  # what the data really has: the longest cuts nothing, the usual cuts half of the samples
+        wanted += [8 * math.ceil(n / 8) for n in (trial.length_max, trial.length_median) if n]
+    return sorted({n for n in wanted if 0 < n < now}, reverse=True)[:3]
+
+
+def _row(bench: Bench, best: Standing, turn: Turn, steps: int) -> Choice | None:
+    knob, binding, before, after = turn
+    what = f"{binding} {before} → {after}"
+    try:
+        changed = binding.apply(best.change, after)
+    except UpshiftError as error:
+        bench.reject(what, error.message)
+        return None
+    trial = bench.attempt(changed, {**best.values, knob.name: after})
+    if not trial.ok or not trial.step_seconds:
+        bench.reject(what, trial.why or trial.outcome)
+        return None
+    ratio = trial.step_seconds / (best.trial.step_seconds or 1.0)
+    in_time = round(steps / ratio)
+    learned: Learned = bench.ways.learn(changed, max(steps, min(in_time, 3 * steps)))
+    return Choice(
+        knob=knob.name,
+        binding=binding,
+        before=before,
+        after=after,
+        time=ratio,
+        equal_steps=loss_at(learned.losses, steps),
+        equal_time=loss_at(learned.losses, in_time),
+        validation=learned.validation,
+    )
