@@ -58,12 +58,15 @@ def _stall(e: Evidence) -> Finding | None:
     replay = e.result("replay")
     saves, measured = waiting, False
     if replay and len(replay["step_seconds"]) >= 4:
-        # Workers fill their queue while nobody asks: the steps beside would not wait. Then, the run's own.
-        ahead = e.loader is not None and e.loader["workers"]
-        beside = e.profile.step.median if ahead else median(replay["waiting_seconds"])
-        tried = 1 - median(replay["step_seconds"]) / beside
-        # Little more than the wait is to be had: what makes the batches also cools the caches for the model.
-        saves, measured = min(max(0.0, tried), 1.1 * waiting), True
+        measured = True
+        fed = median(replay["step_seconds"])
+        if e.loader is not None and e.loader["workers"]:
+            # Workers fill their queue while nobody asks: the steps beside would not wait. So against the run's own,
+            # which were made at another moment of the machine: no more than the wait is believed.
+            saves = min(max(0.0, 1 - fed / e.profile.step.median), waiting)
+        else:
+            # In turn with steps that wait. It may be more than the wait: making batches also cools the caches.
+            saves = max(0.0, 1 - fed / median(replay["waiting_seconds"]))
     parts = making(e)
     if waiting < e.noise or e.of_run(saves) < e.noise:
         return None
