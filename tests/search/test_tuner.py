@@ -372,3 +372,13 @@ def test_a_run_that_ends_early_does_not_tell_the_loss_later_on(tmp_path: Path) -
     plan = shorter(tmp_path, last_step=30).tune(plan="aggressive")
     assert plan.quality[-1].equal_steps is not None
     assert plan.quality[-1].equal_time is None
+
+
+def test_a_limit_that_is_overruled_is_no_choice(tmp_path: Path) -> None:
+    """The default in the code, which the flag overrules, changes nothing."""
+    script = tmp_path / "train.py"
+    script.write_text("max_length = 128\n")
+    seen = Seen(flags={}, files=(), sources=(script,))
+    plan = shorter(tmp_path, seen=seen).tune(plan="aggressive")
+    assert {str(c.binding) for c in plan.quality if c.knob} == {"--max_length"}
+    assert "stayed what it was" in why(plan, "train.py:max_length")

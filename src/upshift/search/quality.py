@@ -53,11 +53,16 @@ def table(bench: Bench, best: Standing, seen: Seen) -> tuple[Choice, ...]:
             validation=learned.validation,
         )
     ]
-    for knob, binding, before, after in options:
+    dead: set[Binding] = set()
+    for turn in options:
         if not bench.time_for(3):
             break
-        row = _row(bench, best, (knob, binding, before, after), steps)
-        if row is not None:
+        if turn[1] in dead:
+            continue
+        row = _row(bench, best, turn, steps, learned)
+        if row is None:
+            dead.add(turn[1])
+        else:
             rows.append(row)
     return tuple(rows)
 
@@ -86,7 +91,8 @@ def _values(knob: Knob, now: object, trial: Trial) -> list[int]:
     return sorted({n for n in wanted if 0 < n < now}, reverse=True)[:3]
 
 
-def _row(bench: Bench, best: Standing, turn: Turn, steps: int) -> Choice | None:
+def _row(bench: Bench, best: Standing, turn: Turn, steps: int, base: Learned) -> Choice | None:
+    """None where it cannot be set, or setting it changes nothing."""
     knob, binding, before, after = turn
     what = f"{binding} {before} → {after}"
     try:
@@ -100,7 +106,10 @@ def _row(bench: Bench, best: Standing, turn: Turn, steps: int) -> Choice | None:
         return None
     ratio = trial.step_seconds / (best.trial.step_seconds or 1.0)
     in_time = round(steps / ratio)
-    learned: Learned = bench.ways.learn(changed, max(steps, min(in_time, 3 * steps)))
+    learned = bench.ways.learn(changed, max(steps, min(in_time, 3 * steps)))
+    if learned.losses[: len(base.losses)] == base.losses[: len(learned.losses)]:
+        bench.reject(str(binding), "set, and the loss of every step stayed what it was")
+        return None
     return Choice(
         knob=knob.name,
         binding=binding,
