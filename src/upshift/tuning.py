@@ -245,7 +245,8 @@ class Runs:
             losses=tuple(loss for loss in losses if loss is not None)[:steps],
             validation=printed_validation(outcome.stdout + outcome.stderr),
         )
-        self.journal.add_learned(name, learned)
+        if learned.losses:
+            self.journal.add_learned(name, learned)
         return learned
 
     def prove(self, change: Change, values: Mapping[str, object]) -> Verdict:
