@@ -36,7 +36,7 @@ class Promise:
 
 
 PROMISES = (
-    Promise("micro_batch", "micro_batch"),
+    Promise("micro_batch", "micro_batch", steps=300),
     Promise("per_sample_calls", "per_sample_calls"),
     Promise("many_calls", "many_calls"),
     Promise("data_wait", "data_wait"),
@@ -50,7 +50,7 @@ PROMISES = (
     Promise("frozen", "frozen"),
     Promise("evaluation", "evaluation"),
     Promise("saving", "saving"),
-    Promise("logging_prints", "logging"),
+    Promise("logging_prints", "logging", steps=300),
     Promise("optimizer", "optimizer"),
     Promise("threads_many", "threads_many", threads=True),
     Promise("threads_few", "threads_few", threads=True),

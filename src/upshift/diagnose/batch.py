@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import mode
 
+from upshift.diagnose.data import making
 from upshift.diagnose.finding import Evidence, Finding, milliseconds, percent
 from upshift.measure.modules import Module
 
@@ -46,9 +47,10 @@ def _small_micro_batch(e: Evidence) -> Finding | None:
         return None
     share, fixed = measured
     model = e.phase("forward", "loss", "backward")
-    saves = e.of_run(share * model)
-    # The loop's own work round each micro-step may shrink as well, at most with their number.
-    loop = e.phase("other", "logging", "host_to_device", "data_wait") * (1 - 1 / accumulation)
+    # What the loop and the loader do once for every micro-step, whatever its size, goes with their number.
+    fewer = 1 - 1 / accumulation
+    saves = e.of_run(share * model + (e.phase("other") + _asking(e)) * fewer)
+    loop = e.phase("other", "logging", "host_to_device", "data_wait") * fewer
     if saves < e.noise:
         return None
     whole = batch.micro_batch * accumulation
@@ -72,6 +74,16 @@ def _small_micro_batch(e: Evidence) -> Finding | None:
         "as far as memory allows (check that the loss is averaged the same way)",
         where=micro,
     )
+
+
+def _asking(e: Evidence) -> float:
+    """Share of a step that asking a loader without workers for batches takes, beside getting their samples."""
+    parts = making(e)
+    if parts is None or e.loader is None or e.loader["workers"] or not e.used:
+        return 0.0
+    fetches = sum(m.fetches for i in e.used for m in i.micro) / len(e.used)
+    samples = (parts.seconds - parts.collating) * fetches / e.profile.step_mean
+    return max(0.0, e.phase("data_wait") - samples)
 
 
 def _called_by_sample(e: Evidence) -> Finding | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 from upshift.diagnose.finding import Evidence
 
@@ -17,6 +18,9 @@ _STATED = {
     "RTX 4070": {"float32": 29.1e12, "bfloat16": 58e12, "float16": 58e12},
     "RTX 4090": {"float32": 82.6e12, "bfloat16": 165e12, "float16": 165e12},
 }
+
+
+_WAITS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +51,22 @@ def limit(e: Evidence) -> Limit | None:
     at_peak = sum(flops / result["peak"].get(dtype, slowest) for dtype, flops in result["by_dtype"].items())
     return Limit(
         flops=result["flops"],
-        share=at_peak / e.profile.step.median,
+        share=_share(e, at_peak),
         peak=result["peak"],
         stated=next((v for name, v in _STATED.items() if name in str(result["device"])), None),
         bandwidth=result["bandwidth"],
         threads=result["threads"],
         input_factor=_input(e),
     )
+
+
+def _share(e: Evidence, at_peak: float) -> float:
+    """Of steps beside products where they are steps like the run's, and the run's own median step elsewhere."""
+    beside = e.result("ceiling").get("beside") or ()
+    workers = e.loader is not None and e.loader["workers"]
+    if len(beside) < 2 or (workers and e.phase("data_wait") > _WAITS):
+        return at_peak / e.profile.step.median  # workers fill their queue while the products run
+    return median([float(at_peak / speed / seconds) for seconds, speed in beside])
 
 
 def _input(e: Evidence) -> float | None:

@@ -8,10 +8,17 @@ _SIZES = {"cpu": (256, 512, 1024), "cuda": (4096, 8192)}
 _SLOW_SECONDS = 0.3
 _COPIED_BYTES = {"cpu": 64 << 20, "cuda": 1 << 30}
 _SECONDS = 0.3
+_MOMENT = 0.08
+_BESIDE, _BESIDE_SECONDS = 16, 4.0
+"""Steps with products beside them: so many, or so long, but two."""
 
 
 def run(experiments):
-    """Count one step of the loop, then time matrix products and copies."""
+    """Count one step of the loop, then time matrix products and copies; a few steps with a product on either side.
+
+    `beside`: (seconds of a step, speed of the products round it over `peak`). The machine's speed changes in seconds,
+    and the share of the limit is a ratio of two of its speeds: they are taken together.
+    """
     torch = experiments.torch
     if experiments.optimizer is None:
         device, dtype = experiments.recorder.device or "cpu", torch.get_default_dtype()
@@ -29,11 +36,22 @@ def run(experiments):
         counter.__exit__(None, None, None)
         eager.__exit__(None, None, None)
     names = {str(dtype).rpartition(".")[2], *counter.dtypes}
-    peaks = {name: _matmul(torch, device, getattr(torch, name)) for name in sorted(names) if "float" in name}
+    found = {name: _matmul(torch, device, getattr(torch, name)) for name in sorted(names) if "float" in name}
+    peaks = {name: rate for name, (rate, _) in found.items()}
+    main = max(found, key=lambda name: counter.dtypes.get(name, 0))
+    beside: list = []
+    begun = last = time.perf_counter()
+    while peaks[main] and len(beside) < _BESIDE and (len(beside) < 2 or last - begun < _BESIDE_SECONDS):
+        before = found[main][1]()
+        start = time.perf_counter()
+        yield
+        last = time.perf_counter()
+        beside.append((last - start, (before + found[main][1]()) / 2 / peaks[main]))
     return {
         "flops": counter.flops,
         "by_dtype": counter.dtypes,
         "peak": peaks,
+        "beside": beside,
         "bandwidth": _copy(torch, device),
         "device": torch.cuda.get_device_name() if device == "cuda" else device,
         "threads": torch.get_num_threads(),
@@ -107,17 +125,34 @@ def _best(function, work: float, wait) -> float:
     return rates[len(rates) // 4]
 
 
-def _matmul(torch, device: str, dtype) -> float:
-    """Operations a second of a large matrix product."""
-    best = 0.0
+def _matmul(torch, device: str, dtype):
+    """(operations a second of a large matrix product, a function that looks again for a moment)."""
+    best, product = 0.0, None
+    wait = _wait(torch, device)
     for size in _SIZES.get(device, _SIZES["cpu"]):
-        a = torch.ones(size, size, device=device, dtype=dtype)
-        b = torch.ones(size, size, device=device, dtype=dtype)
+        # Random, as a training's are: a device does equal numbers faster, with less power.
+        a = torch.randn(size, size, device=device).to(dtype)
+        b = torch.randn(size, size, device=device).to(dtype)
+        work = 2.0 * size**3
         with torch.no_grad():
-            best = max(best, _best(lambda a=a, b=b: torch.mm(a, b), 2.0 * size**3, _wait(torch, device)))
-        if best and 8 * 2.0 * size**3 / best > _SLOW_SECONDS:
+            rate = _best(lambda a=a, b=b: torch.mm(a, b), work, wait)
+        if rate > best:
+            best, product = rate, (a, b, work)
+        if best and 8 * work / best > _SLOW_SECONDS:
             break  # emulated: the next size would take long
-    return best
+
+    def again() -> float:
+        a, b, work = product
+        done, begun = 0, 0.0
+        with torch.no_grad():
+            while done < 2 or time.perf_counter() - begun < _MOMENT:
+                torch.mm(a, b)
+                wait()
+                # The first finds the caches cold. All the others count, slow ones too: a step has them as well.
+                done, begun = done + 1, begun or time.perf_counter()
+        return work * (done - 1) / (time.perf_counter() - begun)
+
+    return best, again
 
 
 def _copy(torch, device: str) -> float:
