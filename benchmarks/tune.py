@@ -1,8 +1,10 @@
 """What `upshift tune` finds, against every combination there is. `make bench-tune`.
 
 For each training of trainers.py: tune it; then run the whole grid of the knobs it was given, one short run a cell, as
-tune's own trials; then let Optuna's TPE choose as many cells as tune has run trials. The three winners run beside the
-grid's best in pairs, which takes the luck out of a grid's maximum.
+tune's own trials; then let Optuna's TPE choose as many cells as tune has run trials. What each has chosen runs beside
+the grid's best in pairs, which takes the luck out of a grid's maximum.
+The frameworks' own batch finders (finders.py) know no effective batch: what they find is cut to it, as a careful user
+would, and runs beside the grid's best as well.
 And the built-in example: tuned, then run without upshift with the old and the written config, in pairs: is what was
 promised delivered?
 """
@@ -31,7 +33,7 @@ from upshift.search.trial import Trial
 from upshift.tuning import Launching, Runs
 
 HERE = Path(__file__).resolve().parent
-TRAINERS = HERE / "trainers.py"
+TRAINERS, FINDERS = HERE / "trainers.py", HERE / "finders.py"
 EXAMPLE = HERE.parent / "examples" / "pointer_generator"
 RESULTS = HERE / "results" / "tune.json"
 KINDS = ("calls", "loader", "optimizer", "recompute", "threads")
@@ -128,6 +130,26 @@ def tpe(search: Search, runs: Runs, trials: int) -> dict:
     return {knob: AXES[knob][1][number] for knob, number in study.best_params.items()}
 
 
+def finder(name: str) -> int:
+    """The micro-batch that a framework's own finder chooses."""
+    done = subprocess.run(
+        [sys.executable, str(FINDERS), name], capture_output=True, text=True, check=True, cwd="/var/tmp"
+    )
+    return int(done.stdout.split()[-1])
+
+
+def by_finders(search: Search, runs: Runs, top: Change, pairs: int) -> dict:
+    """What the finders choose for the recurrent training, with today's other settings."""
+    found = {}
+    for name in ("hugging_face", "lightning"):
+        size = finder(name)
+        cut = max(d for d in divisors(EFFECTIVE) if d <= size)
+        change = Flag("--batch-size").apply(search.now, cut)
+        change = Flag("--grad-accum").apply(change, EFFECTIVE // cut)
+        found[name] = {"found": size, "cut_to": cut, "over_grid": beside(runs, top, change, pairs)}
+    return found
+
+
 def beside(runs: Runs, before: Change, after: Change, pairs: int) -> dict:
     """`after` over `before` in pairs."""
     ratios = [runs.pair((before, {}), (after, {}), n) for n in range(pairs)]
@@ -156,12 +178,17 @@ def against_the_grid(kind: str, pairs: int) -> dict:
             "tuned_over_grid": beside(runs, top, chosen, pairs),
             "tpe": by_tpe,
             "tpe_over_grid": beside(runs, top, search.cell(by_tpe), pairs),
+            "finders": by_finders(search, runs, top, pairs) if kind == "calls" else {},
         }
     print(
         f"{kind:<10} {row['tuned_over_grid']['ratio']:6.2f} of the grid's best "
         f"({row['tuned_over_grid']['low']:.2f} to {row['tuned_over_grid']['high']:.2f}) in "
         f"{row['tuning_seconds']:.0f} s of {seconds:.0f} s ({row['tuning_seconds'] / seconds:.2f}); TPE with "
-        f"{row['trials']} trials {row['tpe_over_grid']['ratio']:.2f}",
+        f"{row['trials']} trials {row['tpe_over_grid']['ratio']:.2f}"
+        + "".join(
+            f"; {name} finds {f['found']}, cut to {f['cut_to']}: {f['over_grid']['ratio']:.2f}"
+            for name, f in row["finders"].items()
+        ),
         flush=True,
     )
     return row
@@ -234,9 +261,11 @@ def main() -> None:
     result: dict = {"schema": "upshift.bench.tune/1"}
     if not options.no_example:
         result["example"] = delivered(options.pairs)
-    result["grid"] = [against_the_grid(kind, options.pairs) for kind in options.kinds]
+    result["grid"] = []
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(result, indent=2) + "\n")
+    for kind in options.kinds:
+        result["grid"].append(against_the_grid(kind, options.pairs))
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written to {options.json}")
 
 

@@ -10,7 +10,7 @@ import difflib
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -40,12 +40,25 @@ class Applied:
 
 def apply(now: Change, change: Change, *, in_place: bool = False) -> Applied:
     """Write what differs. Without `in_place` nothing is overwritten but what upshift wrote there before."""
-    if in_place:
-        busy = tuple(path for path in change.files if _in_use(path))
-        if not busy:
-            return _in_place(now, change)
-        return _beside(now, change, busy)
-    return _beside(now, change, ())
+    busy = tuple(path for path in change.files if _in_use(path)) if in_place else ()
+    applied = _in_place(now, change) if in_place and not busy else _beside(now, change, busy)
+    return _with_levers(applied, now, change) if change.levers else applied
+
+
+def tuned_file(cwd: Path) -> Path:
+    """What `upshift run --tuned` goes by: a session for the agent that holds levers and nothing else."""
+    return cwd / FOLDER / "tuned.json"
+
+
+def _with_levers(applied: Applied, now: Change, change: Change) -> Applied:
+    path = tuned_file(now.command.cwd)
+    path.parent.mkdir(exist_ok=True)
+    _write(path, json.dumps({"schema": "upshift.tuned/1", "levers": dict(change.levers)}, indent=2) + "\n")
+    return replace(
+        applied,
+        command=("upshift", "run", "--tuned", "--", *applied.command),
+        files=(*applied.files, path),
+    )
 
 
 def _in_place(now: Change, change: Change) -> Applied:

@@ -179,7 +179,7 @@ class Runs:
             environment=change.environment,
             memory_bytes=self.launching.memory_bytes,
             discover=discover,
-            levers=levers,
+            levers={**change.levers, **levers},
             witness=learn,
             hold=False,
         )

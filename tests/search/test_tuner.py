@@ -314,6 +314,29 @@ def test_what_cannot_pay_is_not_tried(tmp_path: Path) -> None:
     assert len(world.calls) == 1 and plan.settings == ()
 
 
+def test_prefetching_is_for_workers_that_are_waited_for(tmp_path: Path) -> None:
+    """A prefetch factor without workers is an error of the DataLoader; with one rank there are no buckets."""
+    seen = Seen(flags={"--prefetch_factor": None, "--bucket_cap_mb": None}, files=(), sources=())
+    only = frozenset({"prefetch_factor", "ddp_bucket"})
+    for workers, trials in ((0, 1), (2, 3)):
+        world = World(folder=tmp_path, seen=seen, data_share=0.3, workers=workers)
+        plan = world.tune(only=only)
+        assert len(plan.trials) == trials and "ddp_bucket" not in dict(plan.rejected)
+
+
+def test_what_only_upshift_can_carry_must_bring_more(tmp_path: Path) -> None:
+    """Channels last: only for a model of convolutions, and not for five per cent."""
+    only = frozenset({"channels_last"})
+    for gain, share, taken in ((1.5, 0.6, True), (1.05, 0.6, False), (1.5, 0.0, False)):
+
+        def extra(change, gain=gain):
+            return gain if change.levers.get("channels_last") else 1.0
+
+        plan = World(folder=tmp_path, extra=extra, shares={"convolution": share}).tune(only=only)
+        assert plan.values == ({"channels_last": True} if taken else {})
+        assert plan.change.levers == plan.values
+
+
 def test_few_steps_left_are_not_worth_a_search(tmp_path: Path) -> None:
     seen = Seen(flags={}, files=(), sources=(), switches={"--compile": None})
     for steps, trials in ((10, 1), (100_000, 2)):
@@ -366,6 +389,16 @@ def test_the_aggressive_plan_shows_what_speed_costs(tmp_path: Path) -> None:
     assert half.equal_time.steps == 2 * half.equal_steps.steps
     assert half.equal_time.value < half.equal_steps.value
     assert shorter(tmp_path).tune(plan="balanced").quality == ()
+
+
+def test_another_learning_rate_is_shown_and_not_taken(tmp_path: Path) -> None:
+    argv = ("--batch_size", "16", "--accum", "1", "--lr", "6e-4")
+    plan = World(folder=tmp_path, argv=argv).tune(plan="aggressive")
+    assert [(c.knob, c.after) for c in plan.quality[1:]] == [
+        ("learning_rate", 0.0012),
+        ("learning_rate", 0.0003),
+    ]
+    assert plan.settings == () and plan.change.command.argv[-1] == "6e-4"
 
 
 def test_a_run_that_ends_early_does_not_tell_the_loss_later_on(tmp_path: Path) -> None:

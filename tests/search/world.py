@@ -47,6 +47,9 @@ class World:
     """The same for its longest batch."""
     crashes: Callable[[int, int], bool] = lambda micro, accum: False
     data_share: float = 0.0
+    workers: int | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of a step, beside waiting for data."""
     noise: float = 0.0
     same: Callable[[int, int], bool] = lambda micro, accum: True
     counts: Callable[[Change], Counted] = lambda change: Counted(steps=8, ended=False, evaluations=0, saves=0)
@@ -94,8 +97,9 @@ class World:
             step_seconds=micro * accum / rate,
             micro_batch=micro,
             grad_accum=accum,
-            shares={"data_wait": self.waits(change) if self.waits else self.data_share},
+            shares={"data_wait": self.waits(change) if self.waits else self.data_share, **self.shares},
             beside=self.beside(change),
+            workers=self.workers,
             settled_seconds=self.settled(change),
             seconds=self.trial_seconds,
         )
@@ -114,11 +118,11 @@ class World:
         return rate(second, after[1]) / rate(first, after[1])
 
     def learn(self, change: Change, steps: int) -> Learned:
-        """The loss falls to a floor that a shorter limit raises."""
+        """The loss falls to a floor that a shorter limit raises, the faster the larger the learning rate."""
         limit = int(str(Flag("--max_length").now(change) or 64))
-        return Learned(
-            losses=tuple(10 / (1 + n / 10) + 32 / limit for n in range(min(steps, self.last_step)))
-        )
+        fast = 1000 * float(str(Flag("--lr").now(change) or 1e-3))
+        made = range(min(steps, self.last_step))
+        return Learned(losses=tuple(10 / (1 + n * fast / 10) + 32 / limit for n in made))
 
     def endure(self, change: Change) -> Endured:
         micro, _ = self.settings(change)

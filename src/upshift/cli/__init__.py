@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from upshift import __version__
 from upshift.cli.output import write_document
 from upshift.cli.profile import add_demo, add_profile
+from upshift.cli.run import add_run
 from upshift.cli.tune import add_tune, add_undo
 from upshift.cli.verify import add_verify
 from upshift.errors import ProgramFailed, UpshiftError
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"upshift {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    for add in (add_profile, add_verify, add_tune, add_undo, add_demo):
+    for add in (add_profile, add_verify, add_tune, add_run, add_undo, add_demo):
         add(verbs)
     return parser
 

@@ -253,6 +253,24 @@ class Variable(Binding):
         return change.with_variable(self.name, str(value))
 
 
+@dataclass(frozen=True)
+class Lever(Binding):
+    """No place of the user's: the agent does it inside the run, and `upshift run --tuned` carries it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return "upshift run --tuned"
+
+    def now(self, change: Change) -> object:
+        """As pulled for this run."""
+        return change.levers.get(self.name)
+
+    def apply(self, change: Change, value: object) -> Change:
+        """Pull it."""
+        return change.with_lever(self.name, value)
+
+
 def config_files(command: Command) -> Iterator[Path]:
     """Config files that the command names."""
     for argument in command.argv[1:]:

@@ -1,4 +1,4 @@
-"""What is different in one run: the command line, the content of files, variables. The originals stay as they are."""
+"""What is different in one run: the command line, files, variables, levers. The originals stay as they are."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Change:
     files: Mapping[Path, str] = field(default_factory=dict)
     """New content by file."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    levers: Mapping[str, object] = field(default_factory=dict)
+    """What the agent changes inside the run, for settings that have no place in the user's command or code."""
 
     def with_argv(self, argv: tuple[str, ...]) -> Change:
         """The same with another command line."""
@@ -29,6 +31,10 @@ class Change:
     def with_variable(self, name: str, value: str) -> Change:
         """The same with a variable set."""
         return replace(self, environment={**self.environment, name: value})
+
+    def with_lever(self, name: str, value: object) -> Change:
+        """The same with a lever of the agent's pulled."""
+        return replace(self, levers={**self.levers, name: value})
 
     def text(self, path: Path) -> str:
         """Content of a file, as changed so far."""

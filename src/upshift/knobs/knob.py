@@ -46,6 +46,8 @@ class Knob:
     """Constructors in the user's code that take it: for what is left to its default."""
     variable: str = ""
     """The variable of the environment that sets it."""
+    lever: str = ""
+    """The agent's lever that sets it: for what has no place in most scripts."""
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -118,6 +120,18 @@ OTHERS = (
         ),
     ),
     Knob(
+        name="prefetch_factor",
+        effect=EXACT,
+        names=_pattern(r"prefetch[_-]factor$"),
+        unlike=_pattern(r"eval|val[_-]|test"),
+        values=lambda now: [4, 8] if now in (None, 1, 2) else [],
+        why="workers that make batches of uneven cost get further ahead",
+        arguments=(
+            Argument("DataLoader", "prefetch_factor"),
+            Argument(_HF, "dataloader_prefetch_factor"),
+        ),
+    ),
+    Knob(
         name="pin_memory",
         effect=EXACT,
         names=_pattern(r"pin[_-]memory$"),
@@ -154,6 +168,18 @@ OTHERS = (
         arguments=(Argument(r"AdamW?|SGD|Adagrad", "fused"),),
     ),
     Knob(
+        name="ddp_bucket",
+        effect=EXACT,
+        names=_pattern(r"bucket[_-]cap([_-]mb)?$"),
+        unlike=_NEVER,
+        values=lambda now: [100] if now in (None, 25) else [],
+        why="gradients are exchanged in fewer, larger pieces",
+        arguments=(
+            Argument("DistributedDataParallel|DDP", "bucket_cap_mb"),
+            Argument(_HF, "ddp_bucket_cap_mb"),
+        ),
+    ),
+    Knob(
         name="attention",
         effect=EXACT,
         names=_pattern(r"attn[_-]impl(ementation)?$|attention[_-](impl(ementation)?|backend|type)$"),
@@ -170,6 +196,18 @@ OTHERS = (
         why="lower precision, where this device is really faster in it",
     ),
 )
+LEVERS = (
+    Knob(
+        name="channels_last",
+        effect=EXACT,
+        names=_NEVER,
+        unlike=_NEVER,
+        values=_switch_on,
+        why="convolutions read the channels of a pixel together",
+        lever="channels_last",
+    ),
+)
+"""Turned inside the run, whatever the script; `upshift run --tuned` carries them."""
 THREADS = Knob(
     name="threads",
     effect=EXACT,
@@ -254,6 +292,17 @@ SEQUENCE = Knob(
     values=_shorter,
     why="less to compute for each sample, and less of it to learn from",
 )
+
+
+def _rates(now: object) -> Sequence[object]:
+    """Twice and half. YAML reads 1e-3 as text."""
+    try:
+        rate = float(now)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return []
+    return [float(f"{rate * factor:.4g}") for factor in (2, 0.5)] if 0 < rate < 10 else []
+
+
 QUALITY_KNOBS = (
     SEQUENCE,
     Knob(
@@ -266,6 +315,14 @@ QUALITY_KNOBS = (
         values=_shorter,
         why="a smaller model",
     ),
+    Knob(
+        name="learning_rate",
+        effect=QUALITY,
+        names=_pattern(r"(^|[._-])(lr|learning[_-]?rate)$"),
+        unlike=_pattern(r"min|final|end|decay|warm|ratio"),
+        values=_rates,
+        why="larger or smaller steps",
+    ),
 )
 """Another training: shown with what they cost, never taken."""
 BY_NAME = {
@@ -275,6 +332,7 @@ BY_NAME = {
         GRAD_ACCUM,
         *VARIABLES,
         *OTHERS,
+        *LEVERS,
         EVAL_EVERY,
         SAVE_EVERY,
         LOG_EVERY,

@@ -19,13 +19,14 @@ FOLDER = ".upshift"
 
 
 def key(change: Change, memory_bytes: int | None) -> str:
-    """Same key, same run: the command line, the files as changed, the variables, the memory allowed."""
+    """Same key, same run: the command line, the files as changed, variables, levers, the memory allowed."""
     text = json.dumps(
         [
             list(change.command.argv),
             str(change.command.cwd),
             {str(path): content for path, content in sorted(change.files.items())},
             dict(sorted(change.environment.items())),
+            dict(sorted(change.levers.items())),
             memory_bytes,
             [_stamp(path) for path in _named_files(change)],
         ]

@@ -6,14 +6,16 @@ import math
 from dataclasses import dataclass
 
 from upshift.errors import UpshiftError
-from upshift.knobs.binding import Binding, Variable
+from upshift.knobs.binding import Binding, Lever, Variable
 from upshift.knobs.discover import Candidate, Seen, candidates
-from upshift.knobs.knob import NUMERIC, ORDER, OTHERS, THREADS, VARIABLES, Knob
+from upshift.knobs.knob import LEVERS, NUMERIC, ORDER, OTHERS, THREADS, VARIABLES, Knob
 from upshift.plan import Setting
 from upshift.search.bench import CONSERVATIVE, WORTH, Bench, Request, Standing
 from upshift.search.trial import Trial, rate
 from upshift.search.worth import LEAST, bound
 
+_WORTH_A_LEVER = 1.1
+"""What only upshift can carry must bring more: the run would no longer go without it."""
 _SURE = 1.3
 """A gain above that needs no second look before it is proven; the whole plan is confirmed in pairs anyway."""
 
@@ -31,7 +33,7 @@ class Option:
 
 def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     """The best of what each of them offers."""
-    for knob in (*VARIABLES, *OTHERS):
+    for knob in (*VARIABLES, *OTHERS, *LEVERS):
         option = _option(bench, knob, best, seen)
         if option is None:
             continue
@@ -61,12 +63,13 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
         return best
     gain = rate(trial, values) / (rate(best.trial, values) or 1.0)
     if knob.name not in bench.request.fixed:
-        if gain < WORTH:
+        least = _WORTH_A_LEVER if knob.lever else WORTH
+        if gain < least:
             bench.reject(what, f"{gain:.2f}×")
             return best
         if gain < _SURE:  # the machine's speed may have changed since the best was measured
             again = bench.ways.pair((best.change, best.values), (changed, values), 0)
-            if again is None or again < WORTH:
+            if again is None or again < least:
                 second = f"{again:.2f}×" if again is not None else "failed"
                 bench.reject(what, f"{gain:.2f}× at first, {second} beside the best")
                 return best
@@ -135,6 +138,9 @@ def _place(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Candidate | 
     if knob.variable:
         now = (bench.request.threads or bench.request.cores) if knob is THREADS else None
         return Candidate(binding=Variable(knob.variable), value=now, where="environment")
+    if knob.lever:
+        lever = Lever(knob.lever)
+        return Candidate(binding=lever, value=lever.now(best.change), where="inside the run")
     return next(iter(candidates(knob, None, best.change, seen)), None)
 
 

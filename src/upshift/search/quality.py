@@ -33,7 +33,9 @@ def table(bench: Bench, best: Standing, seen: Seen) -> tuple[Choice, ...]:
     steps = max(_FEWEST, min(_MOST, round(_SECONDS / base.step_seconds)))
     options = list(_options(bench, best, seen))
     if not options:
-        bench.reject("quality", "no place that sets lengths or the model's width was found")
+        bench.reject(
+            "quality", "no place that sets lengths, the model's width or the learning rate was found"
+        )
         return ()
     bench.tell(f"how fast the loss falls as it is: {steps} steps")
     learned = bench.ways.learn(best.change, steps)
@@ -80,15 +82,16 @@ def _options(bench: Bench, best: Standing, seen: Seen) -> Iterator[Turn]:
                 yield knob, candidate.binding, candidate.value, value
 
 
-def _values(knob: Knob, now: object, trial: Trial) -> list[int]:
-    if not isinstance(now, int) or isinstance(now, bool):
+def _values(knob: Knob, now: object, trial: Trial) -> list[object]:
+    if isinstance(now, bool):
         return []
-    wanted = [int(str(v)) for v in knob.values(now)]
-    if (
-        knob is SEQUENCE
-    ):  # what the data really has: the longest cuts nothing, the usual cuts half of the samples
-        wanted += [8 * math.ceil(n / 8) for n in (trial.length_max, trial.length_median) if n]
-    return sorted({n for n in wanted if 0 < n < now}, reverse=True)[:3]
+    wanted = list(knob.values(now))
+    if knob is SEQUENCE and isinstance(now, int):
+        # What the data really has: the longest cuts nothing, the usual cuts half of the samples.
+        lengths = [8 * math.ceil(n / 8) for n in (trial.length_max, trial.length_median) if n]
+        shorter = {int(str(n)) for n in (*wanted, *lengths)}
+        wanted = [n for n in sorted(shorter, reverse=True) if 0 < n < now]
+    return wanted[:3]
 
 
 def _row(bench: Bench, best: Standing, turn: Turn, steps: int, base: Learned) -> Choice | None:

@@ -20,6 +20,9 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
+CONVOLUTION = "convolution"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """What one setting showed."""
@@ -36,7 +39,7 @@ class Trial:
     world_size: int = 1
     device: str | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
-    """Of a step, by phase; what was not measured is not in it."""
+    """Of a step, by phase, and `convolution`; what was not measured is not in it."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Of the run's time: `evaluation`, `saving`."""
     workers: int | None = None
@@ -109,7 +112,7 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         grad_accum=found.batch.grad_accum,
         world_size=found.world_size,
         device=found.device,
-        shares={p.name: p.share for p in found.phases if p.share is not None},
+        shares={p.name: p.share for p in found.phases if p.share is not None} | _convolution(found),
         beside=_beside(found),
         workers=_workers(outcome),
         length_median=found.batch.length_median,
@@ -117,6 +120,14 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         settled_seconds=_settled(outcome),
         seconds=seconds,
     )
+
+
+def _convolution(found: Profile) -> dict[str, float]:
+    """Share of a step in convolutions of images."""
+    if found.modules is None or not found.step_mean:
+        return {}
+    modules = [m for root in found.modules.roots for m in root.walk() if m.kind.endswith("Conv2d")]
+    return {CONVOLUTION: sum(m.seconds for m in modules) / found.step_mean} if modules else {}
 
 
 def _beside(found: Profile) -> dict[str, float]:

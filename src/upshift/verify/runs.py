@@ -78,7 +78,7 @@ class Launcher:
             Settings(
                 isolate=self.isolate,
                 pass_output=self.pass_output,
-                levers=side.levers,
+                levers={**side.change.levers, **side.levers},
                 witness=True,
                 discover=side.discover,
                 files=side.change.files,

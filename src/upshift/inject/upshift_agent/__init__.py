@@ -20,6 +20,11 @@ def arm(session_file: str) -> None:
     """Say hello and wait for torch. Called once per interpreter, by sitecustomize."""
     with open(session_file, encoding="utf-8") as stream:
         session = json.load(stream)
+    if "events" not in session:  # a real run (`upshift run --tuned`): what was found to pay, and nothing else
+        from . import levers
+
+        when_imported("torch", lambda torch: levers.install(torch, None, session["levers"]))
+        return
     agent = Agent(session)
     agent.emitter.hello()
     on_failure(agent.import_failed)

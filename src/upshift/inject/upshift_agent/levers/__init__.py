@@ -1,14 +1,24 @@
 """Levers: what upshift changes inside a run, because it was told to. Each fails closed: the trial is void.
 
-`session["levers"]` names them: {"seed": 7, "silence": true, "permute": 16, "double": true, "longest": true}.
+`session["levers"]` names them: {"seed": 7, "silence": true, "permute": 16, "double": true, "longest": true,
+"channels_last": true}.
 They go in before the probes, so that the probes see the run as it then is.
 """
 
 from __future__ import annotations
 
-from . import double, longest, permute, seeds, silence
+import sys
 
-_LEVERS = {"seed": seeds, "silence": silence, "permute": permute, "double": double, "longest": longest}
+from . import channels_last, double, longest, permute, seeds, silence
+
+_LEVERS = {
+    "seed": seeds,
+    "silence": silence,
+    "permute": permute,
+    "double": double,
+    "longest": longest,
+    "channels_last": channels_last,
+}
 
 
 def before_torch(wanted: dict) -> None:
@@ -18,12 +28,15 @@ def before_torch(wanted: dict) -> None:
 
 
 def install(torch, recorder, wanted: dict) -> None:
-    """Pull the levers asked for; one that cannot be pulled voids the trial."""
+    """Pull the levers asked for; one that cannot be pulled voids the trial. Without a recorder it is the real run."""
     for name, value in wanted.items():
         if name not in _LEVERS or value in (None, False):
             continue
         try:
             _LEVERS[name].install(torch, recorder, value)
         except Exception as error:
+            if recorder is None:
+                sys.stderr.write("upshift: running without %s: %r\n" % (name, error))
+                continue
             recorder.emitter.emit("lever_failed", lever=name, error=repr(error))
             recorder.emitter.flush()
