@@ -14,7 +14,7 @@ PACKAGE = Path(upshift.__file__).parent
 CLI_MAY_IMPORT = {
     "upshift",
     "upshift.errors",
-    *("upshift.cli" + part for part in ("", ".arguments", ".output", ".profile", ".verify", ".tune")),
+    *("upshift.cli" + part for part in ("", ".arguments", ".output", ".profile", ".run", ".verify", ".tune")),
 }
 
 
