@@ -133,17 +133,8 @@ class Runs:
 
     def count(self, change: Change, most: int) -> Counted:
         """A run let go until it ends or has made `most` optimizer steps."""
-        first: list[float] = []
-
-        def watch(snapshot: Snapshot) -> str | None:
-            log = training(snapshot.processes)
-            if log is None or not log.steps:
-                return "no step" if snapshot.elapsed > self.launching.first_step_seconds else None
-            first.append(snapshot.elapsed)
-            late = snapshot.elapsed - first[0] > _COUNTING_SECONDS
-            return "enough" if len(log.steps) >= most or late else None
-
-        outcome = self._launch(change, watch)
+        until = self._until(lambda log, since: len(log.steps) >= most or since > _COUNTING_SECONDS)
+        outcome = self._launch(change, until)
         if outcome.ended_by == "interrupt":
             raise KeyboardInterrupt
         log = training(outcome.processes)
@@ -155,6 +146,19 @@ class Runs:
             evaluations=evaluations,
             saves=saves,
         )
+
+    def _until(self, enough: Callable[[ProcessLog, float], bool]) -> Watcher:
+        """A watcher that asks, from the first step on, about the log and the seconds since."""
+        first: list[float] = []
+
+        def watch(snapshot: Snapshot) -> str | None:
+            log = training(snapshot.processes)
+            if log is None or not log.steps:
+                return "no step" if snapshot.elapsed > self.launching.first_step_seconds else None
+            first.append(snapshot.elapsed)
+            return "enough" if enough(log, snapshot.elapsed - first[0]) else None
+
+        return watch
 
     def _enough(self, seconds: float) -> Enough:
         return Enough(
@@ -201,18 +205,11 @@ class Runs:
 
     def endure(self, change: Change) -> Endured:
         """A run on its longest batches, until it has evaluated and saved or has had the time to."""
-        first: list[float] = []
+        def enough(log: ProcessLog, since: float) -> bool:
+            waited = since > _ENDURING_SECONDS or all(_beside_steps(log))
+            return waited and len(log.steps) >= _ENDURING_STEPS
 
-        def watch(snapshot: Snapshot) -> str | None:
-            log = training(snapshot.processes)
-            if log is None or not log.steps:
-                return "no step" if snapshot.elapsed > self.launching.first_step_seconds else None
-            first.append(snapshot.elapsed)
-            seen = _beside_steps(log)
-            over = snapshot.elapsed - first[0] > _ENDURING_SECONDS
-            return "enough" if len(log.steps) >= _ENDURING_STEPS and (over or all(seen)) else None
-
-        outcome = self._launch(change, watch, levers={"longest": True})
+        outcome = self._launch(change, self._until(enough), levers={"longest": True})
         trial = read(outcome, {}, outcome.seconds)
         log = training(outcome.processes)
         evaluations, saves = _beside_steps(log) if log is not None else (0, 0)
