@@ -25,7 +25,8 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         share = total / watched
         after = _slower_after(evidence, interrupted)
         without = _tried(evidence, kind)
-        all_of_it = min(1.0, share + after * count / watched) if without is None else without
+        # The time inside the calls is gone for sure; the disk still writes while steps without them are tried.
+        all_of_it = min(1.0, share + after * count / watched) if without is None else max(share, without)
         # Once may be chance: where in the run the watching began and ended.
         if count >= 2 and share >= max(_LEAST, evidence.noise):
             name = evidence.names.of(kind)
