@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,8 +153,8 @@ def by_finders(search: Search, runs: Runs, top: Change, pairs: int) -> dict:
 
 def beside(runs: Runs, before: Change, after: Change, pairs: int) -> dict:
     """`after` over `before` in pairs."""
-    ratios = [runs.pair((before, {}), (after, {}), n) for n in range(pairs)]
-    found = speedup([r for r in ratios if r])
+    with closing(runs.versus((before, {}), (after, {}), "benchmark")) as ratios:
+        found = speedup(list(itertools.islice(ratios, pairs)))
     return {"ratio": found.ratio, "low": found.low, "high": found.high}
 
 

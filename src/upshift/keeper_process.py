@@ -139,10 +139,21 @@ class KeeperProcess:
                 self.gone = True
         return events
 
+    def pause(self) -> None:
+        """Put the whole tree to sleep."""
+        self._order(b"p")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._order(b"c")
+
+    def _order(self, order: bytes) -> None:
+        with contextlib.suppress(OSError):  # a keeper that is gone has nothing to order
+            os.write(self._control, order)
+
     def stop(self, *, polite: bool) -> None:
         """End the whole tree and wait until it is gone."""
-        with contextlib.suppress(OSError):
-            os.write(self._control, b"t" if polite else b"k")
+        self._order(b"t" if polite else b"k")
         while not self.gone:
             self.poll(1.0)
         self._process.wait()

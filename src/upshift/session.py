@@ -123,7 +123,9 @@ def launch(command: Command, settings: Settings, watch: Watcher) -> Outcome:
     return _launch(command, settings, watch, "redirect", None)
 
 
-def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, note: str | None) -> Outcome:
+@contextlib.contextmanager
+def opened(command: Command, settings: Settings, kind: str) -> Iterator[tuple[KeeperProcess, RunDir]]:
+    """The command, started; gone with all it started at the end. Raises `Refused` where no overlay can be laid."""
     if settings.files and kind != "overlay":
         raise MachineProblem(
             "this run needs files with another content, and no overlay can be laid on this machine",
@@ -142,10 +144,17 @@ def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, not
             environment=settings.environment,
             memory_bytes=settings.memory_bytes,
         ) as keeper:
-            reason, log, watcher = _follow(keeper, run, settings, watch)
-            exit_code = keeper.exit_code  # what comes after this is our own doing
-            keeper.stop(polite=settings.keep_outputs)
-            processes = log.poll()
+            yield keeper, run
+    finally:
+        run.remove()
+
+
+def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, note: str | None) -> Outcome:
+    with opened(command, settings, kind) as (keeper, run):
+        reason, log, watcher = _follow(keeper, run, settings, watch)
+        exit_code = keeper.exit_code  # what comes after this is our own doing
+        keeper.stop(polite=settings.keep_outputs)
+        processes = log.poll()
         return Outcome(
             command=command,
             processes=processes,
@@ -160,8 +169,6 @@ def _launch(command: Command, settings: Settings, watch: Watcher, kind: str, not
             resources=watcher.summary(),
             disk_full=shutil.disk_usage(run.root).free < _LOW_DISK_BYTES,
         )
-    finally:
-        run.remove()
 
 
 def _follow(
@@ -178,7 +185,7 @@ def _follow(
         write_json(run.experiments_file, plan)
 
     next_sample = 0.0
-    with _stop_signals() as stopped, _output(run, settings) as copy_output:
+    with stop_signals() as stopped, _output(run, settings) as copy_output:
         while True:
             keeper.poll(POLL_SECONDS)
             processes = log.poll()
@@ -203,7 +210,7 @@ def _follow(
 
 
 @contextlib.contextmanager
-def _stop_signals() -> Iterator[list[int]]:
+def stop_signals() -> Iterator[list[int]]:
     """Ctrl-C, SIGTERM and SIGHUP become an entry in a list; nothing happens inside the handler."""
     received: list[int] = []
     before = {}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from types import MappingProxyType
 from typing import Any, Protocol
+
+import psutil
 
 from upshift import session
 from upshift.errors import Interrupted
@@ -15,10 +19,12 @@ from upshift.eventlog import ProcessLog
 from upshift.inject.upshift_agent.events import CHECKPOINT
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, seen
+from upshift.knobs.knob import EVAL_EVERY, SAVE_EVERY
 from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed
 from upshift.plan import Plan
+from upshift.race import race
 from upshift.search.bench import Bench, Counted, Endured, Learned, Request, Turned, Ways
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
@@ -39,6 +45,10 @@ _COUNTING_SECONDS = 90.0
 """After the first step: a run whose evaluations take longer keeps its secret."""
 
 
+_SLICES = 4
+"""Of a race, before both sides are started anew."""
+_ROOM = 0.7
+"""Of the memory that is free: what two runs at once may need."""
 _ENDURING_STEPS, _ENDURING_SECONDS = 4, 20.0
 """On the longest batches: the first step has no optimizer state yet, and evaluations and saves are waited for."""
 
@@ -97,7 +107,7 @@ class Runs:
             look=self.look,
             run=self.run,
             prove=self.prove,
-            pair=self.pair,
+            versus=self.versus,
             count=self.count,
             endure=self.endure,
             learn=self.learn,
@@ -177,11 +187,8 @@ class Runs:
         levers: Mapping[str, Any] = MappingProxyType({}),
         learn: bool = False,
     ) -> Outcome:
-        settings = Settings(
-            isolate=self.launching.isolate,
-            files=change.files,
-            environment=change.environment,
-            memory_bytes=self.launching.memory_bytes,
+        settings = replace(
+            self._settings(change),
             discover=discover,
             levers={**change.levers, **levers},
             witness=learn,
@@ -189,22 +196,79 @@ class Runs:
         )
         return session.launch(change.command, settings, watch)
 
-    def pair(self, before: Turned, after: Turned, number: int) -> float | None:
-        """One run of each beside the other; which goes first alternates."""
-        sides = (before, after)
-        names = "-".join(key(change, self.launching.memory_bytes)[:8] for change, _ in sides)
-        rates = {}
-        for which in (0, 1) if number % 2 == 0 else (1, 0):
-            trial = self.run(*sides[which], suffix=f"-pair-{names}-{number}")
-            if not trial.ok:
-                return None
-            rates[which] = rate(trial, after[1])
-        ratio = rates[1] / rates[0]
-        self.tell(f"pair {number + 1}: {rates[0]:.4g} → {rates[1]:.4g} samples/s, {ratio:.2f}×")
-        return ratio
+    def _settings(self, change: Change) -> Settings:
+        return Settings(
+            isolate=self.launching.isolate,
+            files=change.files,
+            environment=change.environment,
+            memory_bytes=self.launching.memory_bytes,
+            levers=change.levers,
+        )
+
+    def versus(self, before: Turned, after: Turned, occasion: str) -> Iterator[float]:
+        """Ratios of speeds; those of an earlier call come first."""
+        name = "-".join(key(change, self.launching.memory_bytes)[:10] for change, _ in (before, after))
+        name = f"{name}-{occasion}"
+        known = self.journal.ratios(name)
+        yield from known
+        with closing(self._fresh(before, after, name, len(known))) as fresh:
+            for number, ratio in enumerate(fresh, len(known) + 1):
+                self.journal.add_ratio(name, ratio)
+                self.tell(f"side by side, {number}: {ratio:.2f}×")
+                yield ratio
+
+    def _fresh(self, before: Turned, after: Turned, name: str, done: int) -> Iterator[float]:
+        yield from self._raced(before, after)
+        yield from self._in_turn(before, after, name, done)
+
+    def _raced(self, before: Turned, after: Turned) -> Iterator[float]:
+        """One asleep while the other works; both started anew after a few slices, for no two starts are alike."""
+        if not self._may_race(before, after):
+            return
+        sides = [(change.command, self._settings(change)) for change, _ in (before, after)]
+        step = max(trial.step_seconds or 0.0 for trial in self._trials(before, after))
+        while True:
+            taken = 0
+            with closing(race(sides, step, self.launching.first_step_seconds)) as slices:
+                for old, new in islice(slices, _SLICES):
+                    taken += 1
+                    yield old / new
+            if not taken:
+                return
+
+    def _trials(self, *sides: Turned) -> list[Trial]:
+        """What is known of them."""
+        names = [key(change, self.launching.memory_bytes) for change, _ in sides]
+        found = [self.journal.get(name) or self.journal.get("look-" + name) for name in names]
+        return [trial for trial in found if trial is not None]
+
+    def _may_race(self, *sides: Turned) -> bool:
+        """Is there room for both at once? And are steps all that differs?"""
+        trials = self._trials(*sides)
+        alone = all(t.world_size == 1 and t.device != "cuda" for t in trials)  # ports; a GPU's memory
+        needed = sum(t.peak_bytes or 0 for t in trials)
+        return (
+            len(trials) == len(sides)
+            and alone
+            and needed < _ROOM * psutil.virtual_memory().available
+            and not {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1])
+        )
+
+    def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Iterator[float]:
+        """One whole run of each after the other; which goes first alternates."""
+        for number in count(done):
+            sides = {"before": before, "after": after}
+            rates = {}
+            for side in sides if number % 2 == 0 else reversed(sides):
+                trial = self.run(*sides[side], suffix=f"-{name}-{number}")
+                if not trial.ok:
+                    return
+                rates[side] = rate(trial, after[1])
+            yield rates["after"] / rates["before"]
 
     def endure(self, change: Change) -> Endured:
         """A run on its longest batches, until it has evaluated and saved or has had the time to."""
+
         def enough(log: ProcessLog, since: float) -> bool:
             waited = since > _ENDURING_SECONDS or all(_beside_steps(log))
             return waited and len(log.steps) >= _ENDURING_STEPS

@@ -17,7 +17,7 @@ def bench(world: World, view: TuneView) -> Bench:
         look=lambda change: (world.run(change, {}), world.seen),
         run=world.run,
         prove=world.prove,
-        pair=world.pair,
+        versus=world.versus,
         count=lambda change, most: world.counts(change),
         endure=world.endure,
         learn=world.learn,

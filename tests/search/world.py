@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,11 +111,9 @@ class World:
         same = self.same(*self.settings(change))
         return Verdict(kind="same" if same else "different", because="agreed" if same else "mean of means")
 
-    def pair(self, before: Turned, after: Turned, number: int) -> float | None:
-        first, second = self.run(*before), self.run(*after)
-        if not first.ok or not second.ok:
-            return None
-        return rate(second, after[1]) / rate(first, after[1])
+    def versus(self, before: Turned, after: Turned, occasion: str) -> Iterator[float]:
+        while (first := self.run(*before)).ok and (second := self.run(*after)).ok:
+            yield rate(second, after[1]) / rate(first, after[1])
 
     def learn(self, change: Change, steps: int) -> Learned:
         """The loss falls to a floor that a shorter limit raises, the faster the larger the learning rate."""
@@ -133,7 +131,7 @@ class World:
             look=lambda change: (self.run(change, {}), self.seen),
             run=self.run,
             prove=self.prove,
-            pair=self.pair,
+            versus=self.versus,
             count=lambda change, most: self.counts(change),
             endure=self.endure,
             learn=self.learn,

@@ -3,7 +3,8 @@
 It lays the overlay, starts the command, adopts every process that descends from it (also one that daemonised),
 and sees to it that all of them are gone when upshift says so, or when upshift itself is gone. Stdlib only.
 
-upshift → keeper, on `control`: one byte, `k` kill all, `t` ask politely first; end of file means upshift died.
+upshift → keeper, on `control`: one byte, `k` kill all, `t` ask politely first, `p` pause all, `c` let them go on;
+end of file means upshift died.
 keeper → upshift, on `status`: JSON lines {"event": "isolated" | "refused" | "started" | "exit" | "gone", ...}.
 """
 
@@ -113,6 +114,14 @@ class Keeper:
             self.reap()
             if ready:
                 order = os.read(self.control, 1)
+                if order == b"p":
+                    tree.pause_all(os.getpid())
+                    continue
+                tree.signal_all(
+                    os.getpid(), signal.SIGCONT
+                )  # also before the end: cleaners must be awake for it
+                if order == b"c":
+                    continue
                 if order == b"t":
                     self.ask()
                 self.end()

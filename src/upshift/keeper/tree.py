@@ -8,18 +8,24 @@ import time
 _CLEANERS = ("resource_tracker", "torch_shm_manager")
 _CLEANER_SECONDS = 1.0
 _KILL_SECONDS = 10.0
+_PAUSE_ROUNDS = 5
 
 
 def descendants(root):
     """Pids of all living processes below `root`, parents before children."""
+    return [pid for pid, _ in _below(root)]
+
+
+def _below(root):
+    """(pid, state) of the same."""
     children = {}
     for pid, parent, state in _processes():
         if state != "Z":
-            children.setdefault(parent, []).append(pid)
+            children.setdefault(parent, []).append((pid, state))
     found, todo = [], [root]
     while todo:
-        for pid in children.get(todo.pop(), ()):
-            found.append(pid)
+        for pid, state in children.get(todo.pop(), ()):
+            found.append((pid, state))
             todo.append(pid)
     return found
 
@@ -28,6 +34,17 @@ def signal_all(root, number):
     """Signal every descendant of `root`."""
     for pid in descendants(root):
         _send(pid, number)
+
+
+def pause_all(root):
+    """Stop every descendant of `root`; looked at again, for a fork may slip in between."""
+    for _ in range(_PAUSE_ROUNDS):
+        awake = [pid for pid, state in _below(root) if state != "T"]
+        if not awake:
+            return
+        for pid in awake:
+            _send(pid, signal.SIGSTOP)
+        time.sleep(0.001)
 
 
 def kill_all(root, reap):

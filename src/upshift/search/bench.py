@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from upshift.errors import UpshiftError
@@ -96,8 +96,9 @@ class Ways:
     run: Run
     prove: Callable[[Change, Mapping[str, object]], Verdict]
     """Is the changed run the same training? Raises where there is no verdict."""
-    pair: Callable[[Turned, Turned, int], float | None]
-    """Ratio of one pair of runs beside each other, the second over the first; the number tells pairs apart."""
+    versus: Callable[[Turned, Turned, str], Iterator[float]]
+    """Ratios of the two beside each other, the second over the first, for as long as they are asked for and the runs
+    go well; the word tells occasions apart."""
     count: Callable[[Change, int], Counted]
     """Let it go for at most so many optimizer steps."""
     learn: Callable[[Change, int], Learned]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
@@ -35,20 +35,17 @@ def speedup(ratios: Sequence[float]) -> Speedup:
     return Speedup(ratio=math.exp(middle), low=math.exp(middle - half), high=high, pairs=len(logs))
 
 
-def confirm(
-    pair: Callable[[int], float | None], fewest: int = 3, most: int = 8, narrow: float = 0.03
-) -> Speedup | None:
-    """Pairs until the interval is narrow: less so where it is clear of 1. None if a run failed."""
+def confirm(pairs: Iterator[float], fewest: int = 5, most: int = 10, narrow: float = 0.03) -> Speedup | None:
+    """Pairs until the interval is narrow: less so where it is clear of 1. None if the runs do not go on."""
     ratios: list[float] = []
-    while len(ratios) < most:
-        ratio = pair(len(ratios))
-        if ratio is None:
-            return None
+    for ratio in pairs:
         ratios.append(ratio)
         if len(ratios) < fewest:
             continue
+        if len(ratios) == most:
+            break
         found = speedup(ratios)
         width = found.high / found.low - 1
         if width <= 2 * narrow or (found.low > 1.1 and width <= 4 * narrow) or found.high < 0.98:
             break
-    return speedup(ratios)
+    return speedup(ratios) if len(ratios) >= fewest else None

@@ -51,6 +51,7 @@ class Journal:
         self._known: dict[str, dict[str, Any]] = {}
         self._seen: dict[str, dict[str, Any]] = {}
         self._learned: dict[str, dict[str, Any]] = {}
+        self._ratios: dict[str, list[float]] = {}
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
@@ -59,7 +60,9 @@ class Journal:
                     continue  # torn: the process died while writing it
                 if entry.get("schema") != SCHEMA:
                     continue
-                if "learned" in entry:
+                if "ratio" in entry:
+                    self._ratios.setdefault(entry["of"], []).append(entry["ratio"])
+                elif "learned" in entry:
                     self._learned[entry["key"]] = entry["learned"]
                 else:
                     self._known[entry["key"]] = entry["trial"]
@@ -82,6 +85,16 @@ class Journal:
             switches=found["switches"],
             loaders=tuple(found["loaders"]),
         )
+
+    def ratios(self, name: str) -> list[float]:
+        """Of pairs that ran before."""
+        return list(self._ratios.get(name, ()))
+
+    def add_ratio(self, name: str, ratio: float) -> None:
+        """Write it down."""
+        known = self._ratios.setdefault(name, [])
+        known.append(ratio)
+        self._write({"schema": SCHEMA, "key": f"{name}-{len(known)}", "of": name, "ratio": ratio})
 
     def learned(self, name: str) -> Learned | None:
         """How that run's loss fell, if it was finished before."""

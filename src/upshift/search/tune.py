@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from upshift.errors import NothingMeasured
 from upshift.plan import Plan
 from upshift.search import cadence, micro_batch, others, quality
@@ -54,14 +56,15 @@ def _confirmed(
     if verdict is None or not bench.accepts(verdict):
         why = bench.refusal(verdict)
     else:
-        bench.tell("confirming in pairs of runs")
+        bench.tell("confirming side by side")
         before: Turned = (bench.request.now, {})
         after: Turned = (best.change, best.values)
-        speedup = confirm(lambda n: bench.ways.pair(before, after, n))
+        with closing(bench.ways.versus(before, after, "confirm")) as pairs:
+            speedup = confirm(pairs)
         if speedup is not None and speedup.claimed:
             return best, speedup, verdict
-        held = f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup else "a run failed"
-        why = f"not confirmed in pairs ({held})"
+        held = f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup else "the runs did not go on"
+        why = f"not confirmed side by side ({held})"
     for setting in best.settings:
         bench.reject(f"{setting.knob} → {setting.after}", why)
     return Standing(trial=baseline, change=bench.request.now), speedup, verdict

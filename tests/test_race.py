@@ -1,0 +1,44 @@
+"""Two runs side by side, one asleep while the other works."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import psutil
+import pytest
+
+from upshift.command import Command, understand
+from upshift.race import race
+from upshift.session import Settings
+
+PACED = Path(__file__).parent / "programs" / "tune" / "paced.py"
+
+
+def side(folder: Path, *argv: str) -> tuple[Command, Settings]:
+    settings = Settings(environment={"OMP_NUM_THREADS": "1"})
+    return understand([sys.executable, str(PACED), *argv], folder), settings
+
+
+def below() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.timed
+def test_the_ratio_is_that_of_the_work(tmp_path: Path) -> None:
+    sides = [side(tmp_path, "--milliseconds", str(ms)) for ms in (30, 20)]
+    with closing(race(sides, 0.03, 60.0)) as slices:
+        ratios = [old / new for old, new in islice(slices, 4)]
+        awake = [p for p in below() if str(PACED) in p.cmdline() and p.status() != psutil.STATUS_STOPPED]
+        assert awake == [], "both sleep while nobody asks"
+    assert median(ratios) == pytest.approx(1.5, rel=0.1)
+    assert not [p for p in below() if str(PACED) in p.cmdline()]
+
+
+def test_a_run_that_ends_ends_the_race(tmp_path: Path) -> None:
+    endless, short = side(tmp_path), side(tmp_path, "--steps", "30")
+    assert list(race([endless, short], 0.02, 60.0)) == []
+    assert not [p for p in below() if str(PACED) in p.cmdline()]
