@@ -7,7 +7,7 @@ next. Runs one after the other meet different machines; slices of a second or tw
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from statistics import fmean
@@ -29,7 +29,7 @@ _SLICE_SECONDS, _SLICE_STEPS = 1.2, 4
 
 def race(
     sides: Sequence[tuple[Command, Settings]], step_seconds: float, first_step_seconds: float
-) -> Iterator[list[float]]:
+) -> Generator[list[float], None, None]:
     """Yield the seconds of a step of each side, slice after slice, until a run ends or the caller has enough."""
     length = max(_SLICE_SECONDS, _SLICE_STEPS * step_seconds)
     with ExitStack() as stack, stop_signals() as stopped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count, islice
@@ -205,7 +205,7 @@ class Runs:
             levers=change.levers,
         )
 
-    def versus(self, before: Turned, after: Turned, occasion: str) -> Iterator[float]:
+    def versus(self, before: Turned, after: Turned, occasion: str) -> Generator[float, None, None]:
         """Ratios of speeds; those of an earlier call come first."""
         name = "-".join(key(change, self.launching.memory_bytes)[:10] for change, _ in (before, after))
         name = f"{name}-{occasion}"
@@ -217,11 +217,11 @@ class Runs:
                 self.tell(f"side by side, {number}: {ratio:.2f}×")
                 yield ratio
 
-    def _fresh(self, before: Turned, after: Turned, name: str, done: int) -> Iterator[float]:
+    def _fresh(self, before: Turned, after: Turned, name: str, done: int) -> Generator[float, None, None]:
         yield from self._raced(before, after)
         yield from self._in_turn(before, after, name, done)
 
-    def _raced(self, before: Turned, after: Turned) -> Iterator[float]:
+    def _raced(self, before: Turned, after: Turned) -> Generator[float, None, None]:
         """One asleep while the other works; both started anew after a few slices, for no two starts are alike."""
         if not self._may_race(before, after):
             return
@@ -254,7 +254,7 @@ class Runs:
             and not {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1])
         )
 
-    def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Iterator[float]:
+    def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Generator[float, None, None]:
         """One whole run of each after the other; which goes first alternates."""
         for number in count(done):
             sides = {"before": before, "after": after}

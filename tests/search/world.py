@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,7 +111,7 @@ class World:
         same = self.same(*self.settings(change))
         return Verdict(kind="same" if same else "different", because="agreed" if same else "mean of means")
 
-    def versus(self, before: Turned, after: Turned, occasion: str) -> Iterator[float]:
+    def versus(self, before: Turned, after: Turned, occasion: str) -> Generator[float, None, None]:
         while (first := self.run(*before)).ok and (second := self.run(*after)).ok:
             yield rate(second, after[1]) / rate(first, after[1])
 

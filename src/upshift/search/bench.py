@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 
 from upshift.errors import UpshiftError
@@ -96,7 +96,7 @@ class Ways:
     run: Run
     prove: Callable[[Change, Mapping[str, object]], Verdict]
     """Is the changed run the same training? Raises where there is no verdict."""
-    versus: Callable[[Turned, Turned, str], Iterator[float]]
+    versus: Callable[[Turned, Turned, str], Generator[float, None, None]]
     """Ratios of the two beside each other, the second over the first, for as long as they are asked for and the runs
     go well; the word tells occasions apart."""
     count: Callable[[Change, int], Counted]
