@@ -6,48 +6,58 @@ next. Runs one after the other meet different machines; slices of a second or tw
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
-from statistics import fmean
 
 from upshift.command import Command
 from upshift.eventlog import EventLog
 from upshift.keeper_process import KeeperProcess, Refused
 from upshift.measure.enough import Enough
-from upshift.measure.iterations import iterations
+from upshift.measure.iterations import Iteration, iterations
 from upshift.measure.profile import training
 from upshift.rundir import RunDir
 from upshift.session import POLL_SECONDS, Settings, Snapshot, opened, stop_signals
 
 _WARM_SECONDS = 2.0
 """Of steps before the first slice."""
-_SLICE_SECONDS, _SLICE_STEPS = 1.2, 4
-"""A slice is as long as both: the agent sends its steps about once a second, and one step is lost at each pause."""
+_SLICE_SECONDS, _SLICE_STEPS = 1.5, 4
+"""A slice of the faster side is as long as both: the agent sends its steps about once a second, and a step is lost at
+each pause."""
+_MISSES = 3
 
 
 def race(
-    sides: Sequence[tuple[Command, Settings]], step_seconds: float, first_step_seconds: float
-) -> Generator[list[float], None, None]:
-    """Yield the seconds of a step of each side, slice after slice, until a run ends or the caller has enough."""
-    length = max(_SLICE_SECONDS, _SLICE_STEPS * step_seconds)
+    sides: Sequence[tuple[Command, Settings]], step_seconds: Sequence[float], first_step_seconds: float
+) -> Generator[float, None, None]:
+    """Yield how many times as fast the second side is, slice by slice, until a run ends or the caller has enough.
+
+    A slice is as many steps for both, and steps of the same number are held against each other: with the same seed
+    they have the same samples, whose lengths differ from step to step.
+    """
+    steps = max(_SLICE_STEPS, math.ceil(_SLICE_SECONDS / min(step_seconds)))
     with ExitStack() as stack, stop_signals() as stopped:
-        racers = [Racer(*_open(stack, command, settings), stopped) for command, settings in sides]
-        for racer in racers:
-            if not racer.warm_up(first_step_seconds):
-                return
-        number = 0
-        while True:
+        racers = [
+            Racer(*_open(stack, command, settings), stopped, each)
+            for (command, settings), each in zip(sides, step_seconds, strict=True)
+        ]
+        if not all(racer.warm_up(first_step_seconds) for racer in racers):
+            return
+        number = misses = 0
+        while misses < _MISSES:
+            ahead = max(racer.made() for racer in racers)
             # In turn who goes first, so that a drift in one direction is no advantage.
             for racer in racers if number % 2 == 0 else racers[::-1]:
-                if not racer.run(length):
+                if not racer.run(ahead + steps - racer.made()):
                     return
             if number:  # what was sent late belongs to the slice before
-                found = [racer.step_seconds(number - 1) for racer in racers]
-                if not all(found):
-                    return
-                yield [seconds for seconds in found if seconds]
+                old, new = (racer.clean() for racer in racers)
+                common = racers[0].inside(number - 1) & new.keys()
+                if common:
+                    yield sum(old[n] for n in common) / sum(new[n] for n in common)
+                misses = 0 if common else misses + 1
             number += 1
 
 
@@ -64,8 +74,8 @@ def _open(stack: ExitStack, command: Command, settings: Settings) -> tuple[Keepe
 class Racer:
     """One of the two."""
 
-    def __init__(self, keeper: KeeperProcess, run: RunDir, stopped: list[int]) -> None:
-        self._keeper, self._stopped = keeper, stopped
+    def __init__(self, keeper: KeeperProcess, run: RunDir, stopped: list[int], step_seconds: float) -> None:
+        self._keeper, self._stopped, self._step_seconds = keeper, stopped, step_seconds
         self._log = EventLog(run.events)
         self._slices: list[tuple[float, float]] = []
 
@@ -88,27 +98,48 @@ class Racer:
         self._keeper.pause()
         return reason == "seconds"
 
-    def run(self, seconds: float) -> bool:
-        """One slice; False: the run has ended."""
+    def run(self, steps: int) -> bool:
+        """One slice of about so many steps; False: the run has ended."""
         begun = time.perf_counter()
         self._keeper.resume()
-        while time.perf_counter() - begun < seconds:
-            if not self._awake():
+        while (left := begun + steps * self._step_seconds - time.perf_counter()) > 0:
+            if not self._awake(left):
                 return False
         self._slices.append((begun, time.perf_counter()))
         self._keeper.pause()
         return True
 
-    def _awake(self) -> bool:
-        self._keeper.poll(POLL_SECONDS)
+    def _awake(self, seconds: float = POLL_SECONDS) -> bool:
+        self._keeper.poll(min(seconds, POLL_SECONDS))
         if self._stopped:
             raise KeyboardInterrupt
         return not self._keeper.gone and self._keeper.exit_code is None
 
-    def step_seconds(self, number: int) -> float | None:
-        """Mean of the steps that lie wholly in that slice; None: there are none."""
-        begun, ended = self._slices[number]
+    def _whole(self) -> tuple[Iteration, ...]:
         log = training(self._log.poll())
-        whole = iterations(log) if log is not None else ()
-        inside = [this.seconds for last, this in pairwise(whole) if last.end >= begun and this.end <= ended]
-        return fmean(inside) if inside else None
+        return iterations(log) if log is not None else ()
+
+    def made(self) -> int:
+        """Steps so far, those since it last sent some as its pace lets expect."""
+        whole = self._whole()
+        if not whole:
+            return 0
+        since = sum(max(0.0, ended - max(begun, whole[-1].end)) for begun, ended in self._slices)
+        return len(whole) + int(since / self._step_seconds)
+
+    def clean(self) -> dict[int, float]:
+        """Seconds by number, of the steps that no pause has cut."""
+        return {
+            number: this.seconds
+            for number, (last, this) in enumerate(pairwise(self._whole()), 1)
+            if any(begun <= last.end and this.end <= ended for begun, ended in self._slices)
+        }
+
+    def inside(self, number: int) -> set[int]:
+        """Numbers of the steps wholly in that slice."""
+        begun, ended = self._slices[number]
+        return {
+            n
+            for n, (last, this) in enumerate(pairwise(self._whole()), 1)
+            if begun <= last.end and this.end <= ended
+        }

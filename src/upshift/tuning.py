@@ -226,13 +226,13 @@ class Runs:
         if not self._may_race(before, after):
             return
         sides = [(change.command, self._settings(change)) for change, _ in (before, after)]
-        step = max(trial.step_seconds or 0.0 for trial in self._trials(before, after))
+        steps = [trial.step_seconds or 0.0 for trial in self._trials(before, after)]
         while True:
             taken = 0
-            with closing(race(sides, step, self.launching.first_step_seconds)) as slices:
-                for old, new in islice(slices, _SLICES):
+            with closing(race(sides, steps, self.launching.first_step_seconds)) as ratios:
+                for ratio in islice(ratios, _SLICES):
                     taken += 1
-                    yield old / new
+                    yield ratio
             if not taken:
                 return
 
@@ -249,6 +249,7 @@ class Runs:
         needed = sum(t.peak_bytes or 0 for t in trials)
         return (
             len(trials) == len(sides)
+            and all(t.step_seconds for t in trials)
             and alone
             and needed < _ROOM * psutil.virtual_memory().available
             and not {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1])
