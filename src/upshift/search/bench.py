@@ -19,6 +19,8 @@ WORTH = 1.03
 """A setting is taken if it is this many times as fast; less is noise or not worth a changed config."""
 
 
+_CONFIRMING = 0.3
+"""Of the budget: kept for holding the best against the run as it is."""
 _ATTEMPT = 3.0
 """What a knob costs to try, prove and confirm, in trials."""
 
@@ -154,8 +156,9 @@ class Bench:
         return share * steps * best.step_seconds > _ATTEMPT * self._longest
 
     def time_for(self, trials: float = 1.0) -> bool:
-        """Does another trial fit into the budget?"""
-        fits = self.seconds + trials * self._longest <= self.request.budget_seconds
+        """Does another trial fit into the budget, with what confirming the best takes in the end?"""
+        left = self.request.budget_seconds * (1 - _CONFIRMING) - self.seconds
+        fits = trials * self._longest <= left
         if not fits and "budget" not in dict(self.rejected):
             self.reject("budget", "no time left for further trials; give more with --budget")
         return fits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
@@ -35,14 +35,20 @@ def speedup(ratios: Sequence[float]) -> Speedup:
     return Speedup(ratio=math.exp(middle), low=math.exp(middle - half), high=high, pairs=len(logs))
 
 
-def confirm(pairs: Iterator[float], fewest: int = 5, most: int = 10, narrow: float = 0.03) -> Speedup | None:
+def confirm(
+    pairs: Iterator[float],
+    fewest: int = 5,
+    most: int = 10,
+    narrow: float = 0.03,
+    in_time: Callable[[], bool] = lambda: True,
+) -> Speedup | None:
     """Pairs until the interval is narrow: less so where it is clear of 1. None if the runs do not go on."""
     ratios: list[float] = []
     for ratio in pairs:
         ratios.append(ratio)
         if len(ratios) < fewest:
             continue
-        if len(ratios) == most:
+        if len(ratios) == most or not in_time():
             break
         found = speedup(ratios)
         width = found.high / found.low - 1
