@@ -21,11 +21,10 @@ from upshift.measure.profile import training
 from upshift.rundir import RunDir
 from upshift.session import POLL_SECONDS, Settings, Snapshot, opened, stop_signals
 
-_WARM_SECONDS = 2.0
+_WARM_SECONDS, _LEAST_WARM = 2.0, 0.5
 """Of steps before the first slice."""
-_SLICE_SECONDS, _SLICE_STEPS = 1.5, 4
-"""A slice of the faster side is as long as both: the agent sends its steps about once a second, and a step is lost at
-each pause."""
+_SLICE_SECONDS, _SLICE_STEPS, _LONGEST_SLICE = 1.5, 4, 4.0
+"""Of the faster side, but no more than that of the slower one; and steps, for one is lost at each pause."""
 _MISSES = 3
 
 
@@ -37,14 +36,17 @@ def race(
     A slice is as many steps for both, and steps of the same number are held against each other: with the same seed
     they have the same samples, whose lengths differ from step to step.
     """
-    steps = max(_SLICE_STEPS, math.ceil(_SLICE_SECONDS / min(step_seconds)))
+    fast, slow = min(step_seconds), max(step_seconds)
+    steps = max(_SLICE_STEPS, math.ceil(min(_SLICE_SECONDS / fast, _LONGEST_SLICE / slow)))
     with ExitStack() as stack, stop_signals() as stopped:
         racers = [
             Racer(*_open(stack, command, settings), stopped, each)
             for (command, settings), each in zip(sides, step_seconds, strict=True)
         ]
-        if not all(racer.warm_up(first_step_seconds) for racer in racers):
-            return
+        for racer, each in zip(racers, step_seconds, strict=True):
+            # About as many steps for both: the slower one would have to catch up.
+            if not racer.warm_up(max(_LEAST_WARM, _WARM_SECONDS * each / slow), first_step_seconds):
+                return
         number = misses = 0
         while misses < _MISSES:
             ahead = max(racer.made() for racer in racers)
@@ -79,11 +81,11 @@ class Racer:
         self._log = EventLog(run.events)
         self._slices: list[tuple[float, float]] = []
 
-    def warm_up(self, first_step_seconds: float) -> bool:
+    def warm_up(self, seconds: float, first_step_seconds: float) -> bool:
         """Its turn until its steps are steady; False: it is not fit to race."""
         watch = Enough(
             steps=None,
-            seconds=_WARM_SECONDS,
+            seconds=seconds,
             first_step_seconds=first_step_seconds,
             patience=2 * first_step_seconds,
         )
