@@ -56,7 +56,7 @@ def race(
                     return
             if number:  # what was sent late belongs to the slice before
                 old, new = (racer.clean() for racer in racers)
-                common = racers[0].inside(number - 1) & new.keys()
+                common = racers[0].inside(number - 1).keys() & new.keys()
                 if common:
                     yield sum(old[n] for n in common) / sum(new[n] for n in common)
                 misses = 0 if common else misses + 1
@@ -66,7 +66,8 @@ def race(
 def _open(stack: ExitStack, command: Command, settings: Settings) -> tuple[KeeperProcess, RunDir]:
     """Started, and asleep at once: it waits for its turn."""
     try:
-        started = stack.enter_context(opened(command, settings, "overlay"))
+        kind = "overlay" if settings.isolate == "auto" else settings.isolate
+        started = stack.enter_context(opened(command, settings, kind))
     except Refused:
         started = stack.enter_context(opened(command, settings, "redirect"))
     started[0].pause()
@@ -132,16 +133,14 @@ class Racer:
     def clean(self) -> dict[int, float]:
         """Seconds by number, of the steps that no pause has cut."""
         return {
-            number: this.seconds
-            for number, (last, this) in enumerate(pairwise(self._whole()), 1)
-            if any(begun <= last.end and this.end <= ended for begun, ended in self._slices)
+            n: seconds for slice_ in range(len(self._slices)) for n, seconds in self.inside(slice_).items()
         }
 
-    def inside(self, number: int) -> set[int]:
-        """Numbers of the steps wholly in that slice."""
+    def inside(self, number: int) -> dict[int, float]:
+        """The same, of the steps wholly in that slice."""
         begun, ended = self._slices[number]
         return {
-            n
+            n: this.seconds
             for n, (last, this) in enumerate(pairwise(self._whole()), 1)
             if begun <= last.end and this.end <= ended
         }

@@ -44,7 +44,7 @@ def pause_all(root):
             return
         for pid in awake:
             _send(pid, signal.SIGSTOP)
-        time.sleep(0.001)
+        time.sleep(0.001)  # a stop takes effect a moment after it was sent
 
 
 def kill_all(root, reap):

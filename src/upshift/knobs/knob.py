@@ -297,8 +297,8 @@ SEQUENCE = Knob(
 def _rates(now: object) -> Sequence[object]:
     """Twice and half. YAML reads 1e-3 as text."""
     try:
-        rate = float(now)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        rate = float(str(now))
+    except ValueError:
         return []
     return [float(f"{rate * factor:.4g}") for factor in (2, 0.5)] if 0 < rate < 10 else []
 
