@@ -24,8 +24,9 @@ from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed
 from upshift.plan import Plan
-from upshift.race import race
+from upshift.race import copies, race
 from upshift.search.bench import Bench, Counted, Endured, Learned, Request, Turned, Ways
+from upshift.search.confirm import FROM_ONE_START
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.search.tune import tune as search
@@ -45,8 +46,6 @@ _COUNTING_SECONDS = 90.0
 """After the first step: a run whose evaluations take longer keeps its secret."""
 
 
-_SLICES = 4
-"""Of a race, before both sides are started anew."""
 _ROOM = 0.7
 """Of the memory that is free: what two runs at once may need."""
 _ENDURING_STEPS, _ENDURING_SECONDS = 4, 20.0
@@ -230,7 +229,7 @@ class Runs:
         while True:
             taken = 0
             with closing(race(sides, steps, self.launching.first_step_seconds)) as ratios:
-                for ratio in islice(ratios, _SLICES):
+                for ratio in islice(ratios, FROM_ONE_START):
                     taken += 1
                     yield ratio
             if not taken:
@@ -246,11 +245,12 @@ class Runs:
         """Is there room for both at once? And are steps all that differs?"""
         trials = self._trials(*sides)
         alone = all(t.world_size == 1 and t.device != "cuda" for t in trials)  # ports; a GPU's memory
-        needed = sum(t.peak_bytes or 0 for t in trials)
+        steps = [t.step_seconds for t in trials if t.step_seconds]
+        if len(steps) < len(sides):
+            return False
+        needed = sum(copies(s, max(steps)) * (t.peak_bytes or 0) for s, t in zip(steps, trials, strict=True))
         return (
-            len(trials) == len(sides)
-            and all(t.step_seconds for t in trials)
-            and alone
+            alone
             and needed < _ROOM * psutil.virtual_memory().available
             and not {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1])
         )

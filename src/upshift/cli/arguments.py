@@ -69,6 +69,11 @@ def duration(text: str) -> float:
     return positive(text if factor is None else text[:-1]) * (factor or 1.0)
 
 
+def share(text: str) -> float:
+    """3%: 0.03."""
+    return positive(text[:-1]) / 100 if text.endswith("%") else positive(text)
+
+
 def size(text: str) -> int:
     """8GiB: bytes."""
     import re

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from upshift.cli.arguments import add_bindings, add_launching, duration, names, pair, size, whole
+from upshift.cli.arguments import add_bindings, add_launching, duration, names, pair, share, size, whole
 from upshift.cli.output import check_output, console, write_document
 from upshift.errors import NothingMeasured, UsageError
 
@@ -21,6 +21,12 @@ def add_tune(verbs: Any) -> None:
     )
     verb.add_argument(
         "--budget", type=duration, default=600.0, metavar="TIME", help="time for all of it: 10m, 90s"
+    )
+    verb.add_argument(
+        "--precision",
+        type=share,
+        metavar="PERCENT",
+        help="hold old against new until the speed-up is known to this: 3%% (and --budget lasts)",
     )
     verb.add_argument("--memory", type=size, metavar="SIZE", help="most memory for data of a process: 8GiB")
     verb.add_argument(
@@ -125,6 +131,7 @@ def _tune(options: argparse.Namespace) -> int:
         steps_remaining=options.steps_remaining,
         plan=options.plan,
         budget_seconds=options.budget,
+        precision=options.precision,
         memory_limited=options.memory is not None,
         threads=config.threads(),
         cores=config.cores(),

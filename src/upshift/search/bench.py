@@ -40,6 +40,8 @@ class Request:
     """Take nothing but what is the same to rounding."""
     steps_remaining: int | None = None
     budget_seconds: float = 600.0
+    precision: float | None = None
+    """How well the speed-up must be known; None: well enough to decide."""
     memory_limited: bool = False
     """Each process may have only so much memory."""
     cores: int = 1

@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-# Student's t, two-sided 95 %, by degrees of freedom.
+# Student's t, two-sided 95 %, by degrees of freedom; beyond, near enough.
 _T = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
+
+
+def _t(freedom: int) -> float:
+    return _T.get(freedom, 1.96 + 2.6 / freedom)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,28 +34,44 @@ def speedup(ratios: Sequence[float]) -> Speedup:
     """From the ratios of pairs."""
     logs = [math.log(r) for r in ratios]
     middle = mean(logs)
-    half = _T.get(len(logs) - 1, 2.0) * stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    half = _t(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
     high = math.exp(middle + half) if half < 50 else math.inf
     return Speedup(ratio=math.exp(middle), low=math.exp(middle - half), high=high, pairs=len(logs))
 
 
+FROM_ONE_START = 5
+"""Ratios that one start of both runs gives, and the fewest to speak of."""
+_MOST = 10
+_CLEAR = 1.3
+"""Above, it does not matter that no two starts are alike by a per cent or two; below, a second one is waited for."""
+_WIDTH = 0.06
+"""From the low end of an interval to the high one: narrower is not needed."""
+_OF_THE_GAIN = 0.5
+"""Nor an interval narrower than that part of the gain: six times or seven, the config is the same."""
+
+
 def confirm(
     pairs: Iterator[float],
-    fewest: int = 5,
-    most: int = 10,
-    narrow: float = 0.03,
+    precision: float | None = None,
     in_time: Callable[[], bool] = lambda: True,
 ) -> Speedup | None:
-    """Pairs until the interval is narrow: less so where it is clear of 1. None if the runs do not go on."""
+    """Pairs until they say enough, or the speed-up is known to `precision`. None if the runs do not go on."""
     ratios: list[float] = []
     for ratio in pairs:
         ratios.append(ratio)
-        if len(ratios) < fewest:
-            continue
-        if len(ratios) == most or not in_time():
+        if len(ratios) >= FROM_ONE_START and (_enough(speedup(ratios), precision) or not in_time()):
             break
-        found = speedup(ratios)
-        width = found.high / found.low - 1
-        if width <= 2 * narrow or (found.low > 1.1 and width <= 4 * narrow) or found.high < 0.98:
-            break
-    return speedup(ratios) if len(ratios) >= fewest else None
+    return speedup(ratios) if len(ratios) >= FROM_ONE_START else None
+
+
+def _enough(found: Speedup, precision: float | None) -> bool:
+    if precision is not None:
+        return found.high / found.low - 1 <= 2 * precision
+    if found.low < _CLEAR and found.pairs <= FROM_ONE_START:
+        return False
+    width = found.high - found.low
+    return (
+        found.pairs >= _MOST
+        or width <= max(_WIDTH * found.ratio, _OF_THE_GAIN * (found.ratio - 1))
+        or found.high < 0.98
+    )

@@ -60,7 +60,9 @@ def _confirmed(
         before: Turned = (bench.request.now, {})
         after: Turned = (best.change, best.values)
         with closing(bench.ways.versus(before, after, "confirm")) as pairs:
-            speedup = confirm(pairs, in_time=lambda: bench.seconds < bench.request.budget_seconds)
+            speedup = confirm(
+                pairs, bench.request.precision, lambda: bench.seconds < bench.request.budget_seconds
+            )
         if speedup is not None and speedup.claimed:
             return best, speedup, verdict
         held = f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup else "the runs did not go on"
