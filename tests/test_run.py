@@ -15,10 +15,11 @@ from upshift.knobs.change import Change
 from upshift.tuning import Launching, Runs
 
 IMAGES = Path(__file__).parent / "programs" / "tune" / "images.py"
+RANKS = Path(__file__).parent / "programs" / "tune" / "ranks.py"
 
 
-def now(folder: Path, *argv: str) -> Change:
-    return Change(command=understand([sys.executable, str(IMAGES), *argv], folder))
+def now(folder: Path, *argv: str, program: Path = IMAGES) -> Change:
+    return Change(command=understand([sys.executable, str(program), *argv], folder))
 
 
 def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -40,6 +41,26 @@ def test_the_lever_acts_and_the_exit_code_is_the_programs(tmp_path: Path) -> Non
     losses = [float(done.stdout.split()[-1]) for done in (tuned, without)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert tuned.stderr == without.stderr
+
+
+def test_ranks_exchange_once_a_step_and_stay_together(tmp_path: Path) -> None:
+    plain = now(tmp_path, "--epochs", "4", program=RANKS)
+    applied = apply(plain, Lever("no_sync").apply(plain, True))
+    tuned = run(*applied.command[2:], cwd=tmp_path)
+    without = subprocess.run(plain.command.argv, cwd=tmp_path, capture_output=True, text=True)
+    said = [dict(zip(*[iter(done.stdout.split())] * 2, strict=True)) for done in (tuned, without)]
+    assert [s["apart"] for s in said] == ["0.0", "0.0"], tuned.stderr
+    assert float(said[0]["norm"]) == pytest.approx(float(said[1]["norm"]), rel=1e-6)
+    # The first step tells how many micro-batches there are; the short steps at the ends of epochs exchange by hand.
+    buckets = int(said[1]["exchanges"]) // 40
+    assert int(said[0]["exchanges"]) == (4 + 1 + 3 * 2) * buckets
+
+
+def test_one_exchange_a_step_is_proven_the_same_training(tmp_path: Path) -> None:
+    plain = now(tmp_path, program=RANKS)
+    runs = Runs(plain, Launching(), lambda text: None)
+    verdict = runs.prove(Lever("no_sync").apply(plain, True), {"no_sync": True})
+    assert verdict.same, verdict.because
 
 
 def test_nothing_tuned_is_said(tmp_path: Path) -> None:

@@ -137,6 +137,19 @@ def test_two_files_of_which_one_is_dead(tmp_path: Path) -> None:
     assert plan.change.files[alive] == "train:\n  batch_size: 16  # samples\n  grad_accum: 1\n"
 
 
+def test_what_belongs_together_is_tried_together(tmp_path: Path) -> None:
+    """Four sections hold the same values, the last one is read: four runs tell, not one for each pair."""
+    config = tmp_path / "c.yaml"
+    config.write_text("".join(f"{name}:\n  batch_size: 2\n  grad_accum: 8\n" for name in "abcd"))
+
+    def read(change):
+        return tuple(int(str(FileKey(config, f"d.{k}").now(change))) for k in ("batch_size", "grad_accum"))
+
+    world = World(folder=tmp_path, argv=(), read=read, seen=Seen(flags={}, files=(config,), sources=()))
+    assert world.tune().values == {"micro_batch": 16, "grad_accum": 1}
+    assert world.calls[1:5] == [(2, 8)] * 3 + [(8, 2)]
+
+
 def test_the_budget_ends_the_search(tmp_path: Path) -> None:
     plan = World(folder=tmp_path).tune(budget_seconds=0.05)
     assert plan.settings == ()
@@ -325,16 +338,17 @@ def test_prefetching_is_for_workers_that_are_waited_for(tmp_path: Path) -> None:
 
 
 def test_what_only_upshift_can_carry_must_bring_more(tmp_path: Path) -> None:
-    """Channels last: only for a model of convolutions, and not for five per cent."""
-    only = frozenset({"channels_last"})
-    for gain, share, taken in ((1.5, 0.6, True), (1.05, 0.6, False), (1.5, 0.0, False)):
+    """Channels last only for convolutions, one exchange only where there are many; and not for five per cent."""
+    for lever, evidence in (("channels_last", "convolution"), ("no_sync", "exchange")):
+        for gain, share, taken in ((1.5, 0.6, True), (1.05, 0.6, False), (1.5, 0.0, False)):
 
-        def extra(change, gain=gain):
-            return gain if change.levers.get("channels_last") else 1.0
+            def extra(change, lever=lever, gain=gain):
+                return gain if change.levers.get(lever) else 1.0
 
-        plan = World(folder=tmp_path, extra=extra, shares={"convolution": share}).tune(only=only)
-        assert plan.values == ({"channels_last": True} if taken else {})
-        assert plan.change.levers == plan.values
+            world = World(folder=tmp_path, extra=extra, shares={evidence: share})
+            plan = world.tune(only=frozenset({lever}))
+            assert plan.values == ({lever: True} if taken else {})
+            assert plan.change.levers == plan.values
 
 
 def test_few_steps_left_are_not_worth_a_search(tmp_path: Path) -> None:
@@ -399,6 +413,37 @@ def test_another_learning_rate_is_shown_and_not_taken(tmp_path: Path) -> None:
         ("learning_rate", 0.0003),
     ]
     assert plan.settings == () and plan.change.command.argv[-1] == "6e-4"
+
+
+def test_fewer_epochs_are_extrapolated_and_say_so(tmp_path: Path) -> None:
+    argv = ("--batch_size", "16", "--accum", "1", "--epochs", "8")
+    world = World(folder=tmp_path, argv=argv)
+    plan = world.tune(plan="aggressive", only=frozenset({"epochs"}))
+    same, *fewer = plan.quality
+    assert [(c.knob, c.after, c.time) for c in fewer] == [("epochs", 6, 0.75), ("epochs", 4, 0.5)]
+    assert all(c.extrapolated for c in fewer) and not same.extrapolated
+    assert same.equal_steps is not None and fewer[1].equal_steps is not None
+    assert fewer[1].equal_steps.value > same.equal_steps.value
+    assert fewer[1].equal_steps.steps == same.equal_steps.steps // 2
+
+
+def test_evaluations_of_a_part_are_a_choice_where_they_eat_the_run(tmp_path: Path) -> None:
+    argv = ("--batch_size", "16", "--accum", "1", "--eval_iters", "40", "--val_batches", "40")
+
+    def beside(change):  # the second flag is dead
+        seconds = int(str(Flag("--eval_iters").now(change))) / 40
+        return {"evaluation": seconds / (1 + seconds)}
+
+    only = frozenset({"eval_part"})
+    plan = World(folder=tmp_path, argv=argv, beside=beside).tune(plan="aggressive", only=only)
+    assert [(str(c.binding), c.after) for c in plan.quality[1:]] == [
+        ("--eval_iters", 20),
+        ("--eval_iters", 10),
+    ]
+    assert plan.quality[1].time == pytest.approx(0.75)
+    assert plan.quality[1].equal_steps == plan.quality[0].equal_steps
+    assert "as long as before" in why(plan, "--val_batches")
+    assert World(folder=tmp_path, argv=argv).tune(plan="aggressive", only=only).quality == ()
 
 
 def test_a_run_that_ends_early_does_not_tell_the_loss_later_on(tmp_path: Path) -> None:

@@ -206,6 +206,15 @@ LEVERS = (
         why="convolutions read the channels of a pixel together",
         lever="channels_last",
     ),
+    Knob(
+        name="no_sync",
+        effect=EXACT,
+        names=_NEVER,
+        unlike=_NEVER,
+        values=_switch_on,
+        why="ranks exchange their gradients once a step, not with every micro-batch",
+        lever="no_sync",
+    ),
 )
 """Turned inside the run, whatever the script; `upshift run --tuned` carries them."""
 THREADS = Knob(
@@ -303,6 +312,36 @@ def _rates(now: object) -> Sequence[object]:
     return [float(f"{rate * factor:.4g}") for factor in (2, 0.5)] if 0 < rate < 10 else []
 
 
+def _parts(*parts: float) -> Callable[[object], Sequence[object]]:
+    """Of a whole number, none of them 0."""
+
+    def values(now: object) -> Sequence[object]:
+        if not isinstance(now, int):
+            return []
+        return list(dict.fromkeys(n for part in parts if 0 < (n := round(now * part)) < now))
+
+    return values
+
+
+EPOCHS = Knob(
+    name="epochs",
+    effect=QUALITY,
+    names=_pattern(r"^(max|num|n|total|train|training)?[_-]?(train[_-]|training[_-])?epochs?$"),
+    unlike=_pattern(r"warm|eval|val[_-]|test|save|log|start|decay|every"),
+    values=_parts(0.75, 0.5),
+    why="less training",
+)
+EVAL_PART = Knob(
+    name="eval_part",
+    effect=QUALITY,
+    names=_pattern(
+        r"(^|[._-])(limit|max|num|n)[_-](eval|val|valid|validation)[_-](batches|samples|steps|iters|examples)$"
+        r"|(^|[._-])(eval|val|valid|validation)[_-](batches|samples|iters|size|examples)$"
+    ),
+    unlike=_pattern(r"batch[_-]size|every|interval"),
+    values=_parts(0.5, 0.25),
+    why="evaluations of a part of the data, and less sure ones",
+)
 QUALITY_KNOBS = (
     SEQUENCE,
     Knob(
@@ -323,6 +362,8 @@ QUALITY_KNOBS = (
         values=_rates,
         why="larger or smaller steps",
     ),
+    EPOCHS,
+    EVAL_PART,
 )
 """Another training: shown with what they cost, never taken."""
 BY_NAME = {

@@ -53,6 +53,7 @@ def document(plan: Plan, applied: Applied | None) -> dict[str, Any]:
                 "loss_at_equal_steps": asdict(c.equal_steps) if c.equal_steps else None,
                 "loss_at_equal_time": asdict(c.equal_time) if c.equal_time else None,
                 "validation": c.validation,
+                "extrapolated": c.extrapolated,
             }
             for c in plan.quality
         ],

@@ -99,7 +99,10 @@ def _quality(plan: Plan) -> Table:
     for row in plan.quality:
         what = f"{row.binding} {row.before} → {row.after}" if row.knob else "the same training"
         printed = f"{row.validation:.4g}" if row.validation is not None else "none"
-        table.add_row(what, f"{row.time:.2f}×", _loss(row.equal_steps), _loss(row.equal_time), printed)
+        losses = [_loss(row.equal_steps), _loss(row.equal_time)]
+        if row.extrapolated:  # as if the measured stretch were the whole training
+            losses = [f"≈ {losses[0]}, extrapolated", "–"]
+        table.add_row(what, f"{row.time:.2f}×", *losses, printed)
     return table
 
 

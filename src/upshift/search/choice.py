@@ -39,6 +39,8 @@ class Choice:
     """None where its run was too short for that."""
     validation: float | None
     """The last that the program printed, in a run of equal time."""
+    extrapolated: bool = False
+    """From the run as it is, not from one of its own."""
 
 
 def loss_at(losses: Sequence[float], steps: int) -> Loss | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -253,8 +254,15 @@ def _pairs_of_places(bench: Bench, best: Standing, seen: Seen) -> Iterator[tuple
         _places(GRAD_ACCUM, best.trial.grad_accum, best.change, seen, given)
     )
     for batch in batches:
-        for accumulation in [*accumulations, None]:
+        # What belongs together is set together. Stable: otherwise the order of likelihood stays.
+        nearest = sorted(accumulations, key=lambda place: _home(place) != _home(batch))
+        for accumulation in [*nearest, None]:
             yield batch, accumulation
+
+
+def _home(place: Binding | None) -> str:
+    """All but the name itself: the command line, a section of a file, a class or a dict."""
+    return re.sub(r"[\w-]+\W*$", "", str(place))
 
 
 def _places(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import QUALITY_KNOBS, SEQUENCE, Knob
+from upshift.knobs.knob import EPOCHS, EVAL_PART, QUALITY_KNOBS, SEQUENCE, Knob
 from upshift.search.bench import Bench, Learned, Standing
 from upshift.search.choice import Choice, loss_at
 from upshift.search.trial import Trial
@@ -21,6 +21,8 @@ _SECONDS = 25.0
 """Of training that is looked at, at the speed of the best so far."""
 _FEWEST, _MOST = 20, 400
 """Steps of that."""
+_EATS = 0.05
+"""Share of the run below which evaluations are left alone."""
 _PLACES = 2
 """A knob may be set at several places: lengths of sources and of targets."""
 
@@ -34,7 +36,7 @@ def table(bench: Bench, best: Standing, seen: Seen) -> tuple[Choice, ...]:
     options = list(_options(bench, best, seen))
     if not options:
         bench.reject(
-            "quality", "no place that sets lengths, the model's width or the learning rate was found"
+            "quality", "no place that sets lengths, the model's width, the learning rate or epochs was found"
         )
         return ()
     bench.tell(f"how fast the loss falls as it is: {steps} steps")
@@ -77,6 +79,8 @@ def _options(bench: Bench, best: Standing, seen: Seen) -> Iterator[Turn]:
     for knob in QUALITY_KNOBS:
         if not bench.request.wants(knob.name):
             continue
+        if knob is EVAL_PART and best.trial.beside.get("evaluation", 0.0) < _EATS:
+            continue
         for candidate in candidates(knob, None, best.change, seen)[:_PLACES]:
             for value in _values(knob, candidate.value, best.trial):
                 yield knob, candidate.binding, candidate.value, value
@@ -103,10 +107,14 @@ def _row(bench: Bench, best: Standing, turn: Turn, steps: int, base: Learned) ->
     except UpshiftError as error:
         bench.reject(what, error.message)
         return None
+    if knob is EPOCHS:
+        return _fewer_epochs(turn, steps, base)
     trial = bench.attempt(changed, {**best.values, knob.name: after})
     if not trial.ok or not trial.step_seconds:
         bench.reject(what, trial.why or trial.outcome)
         return None
+    if knob is EVAL_PART:
+        return _part_evaluated(bench, best, trial, turn, base)
     ratio = trial.step_seconds / (best.trial.step_seconds or 1.0)
     in_time = round(steps / ratio)
     learned = bench.ways.learn(changed, max(steps, min(in_time, 3 * steps)))
@@ -122,4 +130,40 @@ def _row(bench: Bench, best: Standing, turn: Turn, steps: int, base: Learned) ->
         equal_steps=loss_at(learned.losses, steps),
         equal_time=loss_at(learned.losses, in_time),
         validation=learned.validation,
+    )
+
+
+def _fewer_epochs(turn: Turn, steps: int, base: Learned) -> Choice | None:
+    """Stopped that much earlier, as if the stretch that was measured were the whole training."""
+    knob, binding, before, after = turn
+    part = int(str(after)) / int(str(before))
+    return Choice(
+        knob=knob.name,
+        binding=binding,
+        before=before,
+        after=after,
+        time=part,
+        equal_steps=loss_at(base.losses, round(steps * part)),
+        equal_time=None,
+        validation=None,
+        extrapolated=True,
+    )
+
+
+def _part_evaluated(bench: Bench, best: Standing, trial: Trial, turn: Turn, base: Learned) -> Choice | None:
+    """The training stays what it is, so does its loss; only the validation is over less."""
+    knob, binding, before, after = turn
+    if trial.beside.get("evaluation", 0.0) > 0.9 * best.trial.beside["evaluation"]:
+        bench.reject(str(binding), "set, and evaluations took as long as before")
+        return None
+    loss = loss_at(base.losses, len(base.losses))
+    return Choice(
+        knob=knob.name,
+        binding=binding,
+        before=before,
+        after=after,
+        time=best.trial.run_samples_per_second / trial.run_samples_per_second,
+        equal_steps=loss,
+        equal_time=loss,
+        validation=None,
     )

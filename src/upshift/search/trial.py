@@ -20,7 +20,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-CONVOLUTION = "convolution"
+CONVOLUTION, EXCHANGE = "convolution", "exchange"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,8 @@ class Trial:
     world_size: int = 1
     device: str | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
-    """Of a step, by phase, and `convolution`; what was not measured is not in it."""
+    """Of a step, by phase; `convolution`; `exchange`, which holds the avoidable exchanges of gradients between ranks.
+    What was not measured is not in it."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Of the run's time: `evaluation`, `saving`."""
     workers: int | None = None
@@ -112,7 +113,7 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         grad_accum=found.batch.grad_accum,
         world_size=found.world_size,
         device=found.device,
-        shares={p.name: p.share for p in found.phases if p.share is not None} | _convolution(found),
+        shares=_phases(found) | _convolution(found) | _exchange(found, outcome),
         beside=_beside(found),
         workers=_workers(outcome),
         length_median=found.batch.length_median,
@@ -120,6 +121,20 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         settled_seconds=_settled(outcome),
         seconds=seconds,
     )
+
+
+def _phases(found: Profile) -> dict[str, float]:
+    return {p.name: p.share for p in found.phases if p.share is not None}
+
+
+def _exchange(found: Profile, outcome: Outcome) -> dict[str, float]:
+    """The backwards of all micro-batches but the last, where each exchanges gradients."""
+    log = training(outcome.processes)
+    seen = log.modules if log is not None else None
+    accumulation = found.batch.grad_accum or 1
+    if accumulation < 2 or not seen or not seen["synchronised"] or seen["synchronised"] < seen["distributed"]:
+        return {}
+    return {EXCHANGE: _phases(found).get("backward", 0.0) * (accumulation - 1) / accumulation}
 
 
 def _convolution(found: Profile) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from upshift.knobs.knob import Knob
-from upshift.search.trial import CONVOLUTION, Trial
+from upshift.search.trial import CONVOLUTION, EXCHANGE, Trial
 
 LEAST = 0.03
 """Share of a step below which a knob cannot pay."""
@@ -21,6 +21,7 @@ def bound(knob: Knob, value: object, trial: Trial) -> float:
         "prefetch_factor": lambda: trial.data_share if trial.workers else 0.0,
         "ddp_bucket": lambda: _part(trial, "backward") if trial.world_size > 1 else 0.0,
         "channels_last": lambda: trial.shares.get(CONVOLUTION, 0.0),
+        "no_sync": lambda: trial.shares.get(EXCHANGE, 0.0),
         "pin_memory": lambda: _part(trial, "host_to_device") if on_gpu else 0.0,
         # Turning it on saves memory, not time; turned off, a forward less of about three.
         "checkpointing": lambda: _part(trial, *_MODEL) / 2 if value is True else 0.0,

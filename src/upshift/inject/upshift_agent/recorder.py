@@ -89,6 +89,7 @@ class Recorder:
         "on_backward",
         "on_gap",
         "on_marks",
+        "on_gradients",
         "on_model",
         "on_send",
         "optimizer_steps",
@@ -117,6 +118,8 @@ class Recorder:
         """Called before events are sent."""
         self.on_model: list = []
         """Called with the model before each outermost call: levers that must see it first."""
+        self.on_gradients: list = []
+        """Called before the gradients of a step are looked at."""
         self.eager = False
         """Begin at the first call of a model with gradients, not at the first backward."""
         self.feed = None

@@ -106,6 +106,8 @@ def _watch_clipping(torch, recorder, witness) -> None:
 
         def clip(*args, _original=original, **kwargs):
             if get_ident() == recorder.thread:
+                for callback in recorder.on_gradients:
+                    callback()
                 clipping()
             return _original(*args, **kwargs)
 
