@@ -15,6 +15,7 @@ from upshift.knobs.change import Change
 from upshift.tuning import Launching, Runs
 
 IMAGES = Path(__file__).parent / "programs" / "tune" / "images.py"
+SENTENCES = Path(__file__).parent / "programs" / "tune" / "sentences.py"
 RANKS = Path(__file__).parent / "programs" / "tune" / "ranks.py"
 
 
@@ -26,6 +27,11 @@ def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "upshift", "run", *argv], cwd=cwd, capture_output=True, text=True
     )
+
+
+def spoken(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """What a program says of itself: names and values in turn."""
+    return dict(zip(*[iter(done.stdout.split())] * 2, strict=True))
 
 
 def test_the_lever_acts_and_the_exit_code_is_the_programs(tmp_path: Path) -> None:
@@ -48,7 +54,7 @@ def test_ranks_exchange_once_a_step_and_stay_together(tmp_path: Path) -> None:
     applied = apply(plain, Lever("no_sync").apply(plain, True))
     tuned = run(*applied.command[2:], cwd=tmp_path)
     without = subprocess.run(plain.command.argv, cwd=tmp_path, capture_output=True, text=True)
-    said = [dict(zip(*[iter(done.stdout.split())] * 2, strict=True)) for done in (tuned, without)]
+    said = [spoken(done) for done in (tuned, without)]
     assert [s["apart"] for s in said] == ["0.0", "0.0"], tuned.stderr
     assert float(said[0]["norm"]) == pytest.approx(float(said[1]["norm"]), rel=1e-6)
     # The first step tells how many micro-batches there are; the short steps at the ends of epochs exchange by hand.
@@ -60,6 +66,25 @@ def test_one_exchange_a_step_is_proven_the_same_training(tmp_path: Path) -> None
     plain = now(tmp_path, program=RANKS)
     runs = Runs(plain, Launching(), lambda text: None)
     verdict = runs.prove(Lever("no_sync").apply(plain, True), {"no_sync": True})
+    assert verdict.same, verdict.because
+
+
+@pytest.mark.parametrize("options", [(), ("--carry",), ("--workers", "1")], ids=" ".join)
+def test_like_lengths_share_a_micro_batch_of_their_step(options: tuple[str, ...], tmp_path: Path) -> None:
+    plain = now(tmp_path, "--epochs", "3", *options, program=SENTENCES)
+    applied = apply(plain, Lever("length_groups").apply(plain, True))
+    tuned = run(*applied.command[2:], cwd=tmp_path)
+    without = subprocess.run(plain.command.argv, cwd=tmp_path, capture_output=True, text=True)
+    assert tuned.returncode == without.returncode == 0, tuned.stderr
+    grouped, as_it_is = spoken(tuned), spoken(without)
+    assert grouped["steps"] == as_it_is["steps"], "each step has the samples it had"
+    assert int(grouped["computed"]) < 0.9 * int(as_it_is["computed"])
+
+
+def test_like_lengths_are_proven_the_same_training(tmp_path: Path) -> None:
+    plain = now(tmp_path, program=SENTENCES)
+    runs = Runs(plain, Launching(), lambda text: None)
+    verdict = runs.prove(Lever("length_groups").apply(plain, True), {"length_groups": True})
     assert verdict.same, verdict.because
 
 

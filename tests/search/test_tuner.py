@@ -339,7 +339,11 @@ def test_prefetching_is_for_workers_that_are_waited_for(tmp_path: Path) -> None:
 
 def test_what_only_upshift_can_carry_must_bring_more(tmp_path: Path) -> None:
     """Channels last only for convolutions, one exchange only where there are many; and not for five per cent."""
-    for lever, evidence in (("channels_last", "convolution"), ("no_sync", "exchange")):
+    for lever, evidence in (
+        ("channels_last", "convolution"),
+        ("no_sync", "exchange"),
+        ("length_groups", "padding"),
+    ):
         for gain, share, taken in ((1.5, 0.6, True), (1.05, 0.6, False), (1.5, 0.0, False)):
 
             def extra(change, lever=lever, gain=gain):

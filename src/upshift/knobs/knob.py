@@ -196,25 +196,16 @@ OTHERS = (
         why="lower precision, where this device is really faster in it",
     ),
 )
+
+
+def _lever(name: str, why: str) -> Knob:
+    return Knob(name=name, effect=EXACT, names=_NEVER, unlike=_NEVER, values=_switch_on, why=why, lever=name)
+
+
 LEVERS = (
-    Knob(
-        name="channels_last",
-        effect=EXACT,
-        names=_NEVER,
-        unlike=_NEVER,
-        values=_switch_on,
-        why="convolutions read the channels of a pixel together",
-        lever="channels_last",
-    ),
-    Knob(
-        name="no_sync",
-        effect=EXACT,
-        names=_NEVER,
-        unlike=_NEVER,
-        values=_switch_on,
-        why="ranks exchange their gradients once a step, not with every micro-batch",
-        lever="no_sync",
-    ),
+    _lever("channels_last", "convolutions read the channels of a pixel together"),
+    _lever("no_sync", "ranks exchange their gradients once a step, not with every micro-batch"),
+    _lever("length_groups", "samples of like length share a micro-batch of their step: less padding"),
 )
 """Turned inside the run, whatever the script; `upshift run --tuned` carries them."""
 THREADS = Knob(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
@@ -121,11 +122,8 @@ def _row(bench: Bench, best: Standing, turn: Turn, steps: int, base: Learned) ->
     if learned.losses[: len(base.losses)] == base.losses[: len(learned.losses)]:
         bench.reject(str(binding), "set, and the loss of every step stayed what it was")
         return None
-    return Choice(
-        knob=knob.name,
-        binding=binding,
-        before=before,
-        after=after,
+    return _choice(
+        turn,
         time=ratio,
         equal_steps=loss_at(learned.losses, steps),
         equal_time=loss_at(learned.losses, in_time),
@@ -133,15 +131,17 @@ def _row(bench: Bench, best: Standing, turn: Turn, steps: int, base: Learned) ->
     )
 
 
+def _choice(turn: Turn, **found: Any) -> Choice:
+    knob, binding, before, after = turn
+    return Choice(knob=knob.name, binding=binding, before=before, after=after, **found)
+
+
 def _fewer_epochs(turn: Turn, steps: int, base: Learned) -> Choice | None:
     """Stopped that much earlier, as if the stretch that was measured were the whole training."""
-    knob, binding, before, after = turn
+    _, _, before, after = turn
     part = int(str(after)) / int(str(before))
-    return Choice(
-        knob=knob.name,
-        binding=binding,
-        before=before,
-        after=after,
+    return _choice(
+        turn,
         time=part,
         equal_steps=loss_at(base.losses, round(steps * part)),
         equal_time=None,
@@ -152,16 +152,12 @@ def _fewer_epochs(turn: Turn, steps: int, base: Learned) -> Choice | None:
 
 def _part_evaluated(bench: Bench, best: Standing, trial: Trial, turn: Turn, base: Learned) -> Choice | None:
     """The training stays what it is, so does its loss; only the validation is over less."""
-    knob, binding, before, after = turn
     if trial.beside.get("evaluation", 0.0) > 0.9 * best.trial.beside["evaluation"]:
-        bench.reject(str(binding), "set, and evaluations took as long as before")
+        bench.reject(str(turn[1]), "set, and evaluations took as long as before")
         return None
     loss = loss_at(base.losses, len(base.losses))
-    return Choice(
-        knob=knob.name,
-        binding=binding,
-        before=before,
-        after=after,
+    return _choice(
+        turn,
         time=best.trial.run_samples_per_second / trial.run_samples_per_second,
         equal_steps=loss,
         equal_time=loss,

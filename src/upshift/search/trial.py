@@ -20,7 +20,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-CONVOLUTION, EXCHANGE = "convolution", "exchange"
+CONVOLUTION, EXCHANGE, PADDING = "convolution", "exchange", "padding"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class Trial:
     world_size: int = 1
     device: str | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
-    """Of a step, by phase; `convolution`; `exchange`, which holds the avoidable exchanges of gradients between ranks.
-    What was not measured is not in it."""
+    """Of a step, by phase; `convolution`; `exchange`, which holds the avoidable exchanges of gradients between ranks;
+    `padding`, of which other micro-batches of a step may have less. What was not measured is not in it."""
     beside: Mapping[str, float] = field(default_factory=dict)
     """Of the run's time: `evaluation`, `saving`."""
     workers: int | None = None
@@ -113,7 +113,7 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         grad_accum=found.batch.grad_accum,
         world_size=found.world_size,
         device=found.device,
-        shares=_phases(found) | _convolution(found) | _exchange(found, outcome),
+        shares=_phases(found) | _convolution(found) | _exchange(found, outcome) | _padding(found),
         beside=_beside(found),
         workers=_workers(outcome),
         length_median=found.batch.length_median,
@@ -135,6 +135,14 @@ def _exchange(found: Profile, outcome: Outcome) -> dict[str, float]:
     if accumulation < 2 or not seen or not seen["synchronised"] or seen["synchronised"] < seen["distributed"]:
         return {}
     return {EXCHANGE: _phases(found).get("backward", 0.0) * (accumulation - 1) / accumulation}
+
+
+def _padding(found: Profile) -> dict[str, float]:
+    """The model's work on padding, where a step has several micro-batches."""
+    if not found.batch.padding_share or (found.batch.grad_accum or 1) < 2:
+        return {}
+    model = sum(_phases(found).get(name, 0.0) for name in ("forward", "loss", "backward"))
+    return {PADDING: found.batch.padding_share * model}
 
 
 def _convolution(found: Profile) -> dict[str, float]:

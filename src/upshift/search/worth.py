@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from upshift.knobs.knob import Knob
-from upshift.search.trial import CONVOLUTION, EXCHANGE, Trial
+from upshift.search.trial import CONVOLUTION, EXCHANGE, PADDING, Trial
 
 LEAST = 0.03
 """Share of a step below which a knob cannot pay."""
@@ -22,6 +22,7 @@ def bound(knob: Knob, value: object, trial: Trial) -> float:
         "ddp_bucket": lambda: _part(trial, "backward") if trial.world_size > 1 else 0.0,
         "channels_last": lambda: trial.shares.get(CONVOLUTION, 0.0),
         "no_sync": lambda: trial.shares.get(EXCHANGE, 0.0),
+        "length_groups": lambda: trial.shares.get(PADDING, 0.0),
         "pin_memory": lambda: _part(trial, "host_to_device") if on_gpu else 0.0,
         # Turning it on saves memory, not time; turned off, a forward less of about three.
         "checkpointing": lambda: _part(trial, *_MODEL) / 2 if value is True else 0.0,

@@ -1,7 +1,7 @@
 """Levers: what upshift changes inside a run, because it was told to. Each fails closed: the trial is void.
 
 `session["levers"]` names them: {"seed": 7, "silence": true, "permute": 16, "double": true, "longest": true,
-"channels_last": true, "no_sync": true}.
+"channels_last": true, "no_sync": true, "length_groups": true}.
 They go in before the probes, so that the probes see the run as it then is.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from . import channels_last, double, longest, no_sync, permute, seeds, silence
+from . import channels_last, double, length_groups, longest, no_sync, permute, seeds, silence
 
 _LEVERS = {
     "seed": seeds,
@@ -19,6 +19,7 @@ _LEVERS = {
     "longest": longest,
     "channels_last": channels_last,
     "no_sync": no_sync,
+    "length_groups": length_groups,
 }
 
 

@@ -47,23 +47,23 @@ def _by_size(dataset) -> list:
     # In coarse strides first: whenever time runs out, what was seen is spread over the whole.
     for start in range(16):
         for index in range(start * stride, count, 16 * stride):
-            looked.append((_size(dataset[index], _DEPTH), index))
+            looked.append((size_of(dataset[index]), index))
             if perf_counter() - begun > _SECONDS and len(looked) > 1:
                 return [index for _, index in sorted(looked, reverse=True)]
     return [index for _, index in sorted(looked, reverse=True)]
 
 
-def _size(thing, depth: int) -> int:
+def size_of(thing, depth: int = _DEPTH) -> int:
     """Numbers or characters in a sample."""
     if hasattr(thing, "numel"):
         return thing.numel()
     if isinstance(thing, (str, bytes)):
         return len(thing)
     if depth and isinstance(thing, dict):
-        return sum(_size(value, depth - 1) for value in thing.values())
+        return sum(size_of(value, depth - 1) for value in thing.values())
     if isinstance(thing, (list, tuple)):
         if depth and thing and not isinstance(thing[0], (int, float)):
-            return sum(_size(value, depth - 1) for value in thing)
+            return sum(size_of(value, depth - 1) for value in thing)
         return len(thing)
     size = getattr(thing, "size", 1)
     return size if isinstance(size, int) else 1
