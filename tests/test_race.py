@@ -6,13 +6,13 @@ import sys
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from statistics import median
 
 import psutil
 import pytest
 
 from upshift.command import Command, understand
 from upshift.race import race
+from upshift.search.confirm import speedup
 from upshift.session import Settings
 
 PACED = Path(__file__).parent / "programs" / "tune" / "paced.py"
@@ -31,10 +31,10 @@ def below() -> list[psutil.Process]:
 def test_the_ratio_is_that_of_the_work(tmp_path: Path) -> None:
     sides = [side(tmp_path, "--milliseconds", str(ms)) for ms in (30, 20)]
     with closing(race(sides, (0.03, 0.02), 60.0)) as slices:
-        ratios = list(islice(slices, 4))
+        found = speedup(list(islice(slices, 4)))
         awake = [p for p in below() if str(PACED) in p.cmdline() and p.status() != psutil.STATUS_STOPPED]
         assert awake == [], "both sleep while nobody asks"
-    assert median(ratios) == pytest.approx(1.5, rel=0.1)
+    assert found.ratio == pytest.approx(1.5, rel=0.1)
     assert not [p for p in below() if str(PACED) in p.cmdline()]
 
 

@@ -48,6 +48,8 @@ class ProcessLog:
     lever_failures: list[Event] = field(default_factory=list)
     longest: list[Event] = field(default_factory=list)
     """Its batches were made of its longest samples."""
+    turns: list[float] = field(default_factory=list)
+    """Seconds of each turn of a race."""
     cost: Event | None = None
     probe_failures: list[Event] = field(default_factory=list)
     ended: str | None = None
@@ -126,6 +128,8 @@ class ProcessLog:
             self.loss_sites.append(event)
         elif kind == "longest":
             self.longest.append(event)
+        elif kind == "turn":
+            self.turns.append(event["seconds"])
         elif kind == "lever_failed":
             self.lever_failures.append(event)
         elif kind == "probe_failed":

@@ -1,7 +1,7 @@
 """Two runs beside each other, one asleep while the other works: both speeds at the same moments of the machine.
 
 A machine's speed drifts by more than what is asked about, from one second to the next and from one minute to the
-next. Runs one after the other meet different machines; slices of a second or two, in turn, meet the same one.
+next. Runs one after the other meet different machines; turns of a second or less meet the same one.
 """
 
 from __future__ import annotations
@@ -10,63 +10,63 @@ import math
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
-from statistics import mean
+from dataclasses import replace
+from statistics import fmean
 
 from upshift.command import Command
 from upshift.eventlog import EventLog
 from upshift.keeper_process import KeeperProcess, Refused
-from upshift.measure.enough import Enough
-from upshift.measure.iterations import Iteration, iterations
-from upshift.measure.profile import training
 from upshift.rundir import RunDir
-from upshift.session import POLL_SECONDS, Settings, Snapshot, opened, stop_signals
+from upshift.session import POLL_SECONDS, Settings, opened, stop_signals
 
-_WARM_SECONDS, _LEAST_WARM = 2.0, 0.5
-"""Of steps before the first slice."""
-_SLICE_SECONDS, _SLICE_STEPS, _LONGEST_SLICE = 1.5, 4, 4.0
-"""Of the faster side, but no more than that of the slower one; and steps, for one is lost at each pause."""
-_MISSES = 3
+_TURN_SECONDS = 0.3
+"""Of the faster side, at the least: waking up costs caches."""
+_WARM_TURNS, _WARM_SECONDS = 2, 2.0
+"""After the first turn, which is the start: for all, and of the slower side."""
+_RATIO_SECONDS = 5.0
+"""Of all sides together: what makes up a pair."""
+_LATE = 10.0
+"""A turn that takes so many times what was expected does not come any more."""
 
 
 def race(
     sides: Sequence[tuple[Command, Settings]], step_seconds: Sequence[float], first_step_seconds: float
-) -> Generator[float, None, None]:
-    """Yield how many times as fast the second side is, slice by slice, until a run ends or the caller has enough.
+) -> Generator[tuple[float, float], None, None]:
+    """Yield seconds of both for the same steps, again and again, until a run ends or the caller has enough.
 
-    A slice is as many steps for both, and steps of the same number are held against each other: with the same seed
-    they have the same samples, whose lengths differ from step to step. A much faster side has less time in a slice
-    and would be known less well: it starts several times over.
+    A turn is as many steps for both: with the same seed they have the same samples, whose lengths differ from step
+    to step. A much faster side has less time that way and would be known less well: it starts several times over.
     """
     fast, slow = min(step_seconds), max(step_seconds)
-    steps = max(_SLICE_STEPS, math.ceil(min(_SLICE_SECONDS / fast, _LONGEST_SLICE / slow)))
+    steps = math.ceil(_TURN_SECONDS / fast)
     with ExitStack() as stack, stop_signals() as stopped:
         old, new = (
-            [Racer(*_open(stack, command, settings), stopped, each) for _ in range(copies(each, slow))]
+            [
+                Racer(*_open(stack, command, replace(settings, turns=steps)), stopped, each * steps)
+                for _ in range(copies(each, slow))
+            ]
             for (command, settings), each in zip(sides, step_seconds, strict=True)
         )
-        racers = [*old, *new]
-        if not _begun(racers, first_step_seconds):
+        if not _begun([*old, *new], first_step_seconds):
             return
-        for racer in racers:
-            # About as many steps for all: the slower ones would have to catch up.
-            seconds = max(_LEAST_WARM, _WARM_SECONDS * racer.step_seconds / slow)
-            if not racer.warm_up(seconds, first_step_seconds):
-                return
-        number = misses = 0
-        while misses < _MISSES:
-            ahead = max(racer.made() for racer in racers)
-            # In turn who goes first, so that a drift in one direction is no advantage.
-            for racer in racers if number % 2 == 0 else racers[::-1]:
-                if not racer.run(ahead + steps - racer.made()):
-                    return
-            if number:  # what was sent late belongs to the slice before
-                before, after = _clean(old), _clean(new)
-                common = racers[0].inside(number - 1).keys() & after.keys()
-                if common:
-                    yield sum(before[n] for n in common) / sum(after[n] for n in common)
-                misses = 0 if common else misses + 1
+        warm = max(_WARM_TURNS, math.ceil(_WARM_SECONDS / (slow * steps)))
+        number, before, after = 0, 0.0, 0.0
+        while True:
             number += 1
+            took = {}
+            # In turn who goes first, so that a drift in one direction is no advantage.
+            for racer in [*old, *new] if number % 2 else [*new, *old]:
+                seconds = racer.turn()
+                if seconds is None:
+                    return
+                took[racer] = seconds
+            if number <= warm:
+                continue
+            before += fmean(took[racer] for racer in old)
+            after += fmean(took[racer] for racer in new)
+            if len(old) * before + len(new) * after >= _RATIO_SECONDS:
+                yield before, after
+                before = after = 0.0
 
 
 def copies(step_seconds: float, slowest: float) -> int:
@@ -74,26 +74,17 @@ def copies(step_seconds: float, slowest: float) -> int:
     return round(math.sqrt(slowest / step_seconds))
 
 
-def _clean(side: Sequence[Racer]) -> dict[int, float]:
-    """Seconds by number, of the steps that no pause has cut."""
-    found: dict[int, list[float]] = {}
-    for racer in side:
-        for n, seconds in racer.clean().items():
-            found.setdefault(n, []).append(seconds)
-    return {n: mean(seconds) for n, seconds in found.items()}
-
-
 def _begun(racers: Sequence[Racer], seconds: float) -> bool:
-    """All start at once, for that is not compared, and each sleeps after its first step; False: one has none."""
+    """All start at once, for that is not compared, and each sleeps after its first turn; False: one has none."""
     given_up = time.perf_counter() + seconds * len(racers)
     starting = list(racers)
     while starting and time.perf_counter() < given_up:
-        for racer in starting:
-            if not racer.awake(POLL_SECONDS / len(starting)):
+        for racer in list(starting):
+            if not racer.listen(POLL_SECONDS / len(starting)):
                 return False
-        for racer in [racer for racer in starting if racer.made()]:
-            racer.sleep()
-            starting.remove(racer)
+            if racer.turns():
+                racer.sleep()
+                starting.remove(racer)
     return not starting
 
 
@@ -108,75 +99,32 @@ def _open(stack: ExitStack, command: Command, settings: Settings) -> tuple[Keepe
 class Racer:
     """One run of them."""
 
-    def __init__(self, keeper: KeeperProcess, run: RunDir, stopped: list[int], step_seconds: float) -> None:
-        self._keeper, self._stopped, self.step_seconds = keeper, stopped, step_seconds
+    def __init__(self, keeper: KeeperProcess, run: RunDir, stopped: list[int], turn_seconds: float) -> None:
+        self._keeper, self._stopped, self._turn_seconds = keeper, stopped, turn_seconds
         self._log = EventLog(run.events)
-        self._slices: list[tuple[float, float]] = []
 
-    def warm_up(self, seconds: float, first_step_seconds: float) -> bool:
-        """Its turn until its steps are steady; False: it is not fit to race."""
-        watch = Enough(
-            steps=None,
-            seconds=seconds,
-            first_step_seconds=first_step_seconds,
-            patience=2 * first_step_seconds,
-        )
+    def turn(self) -> float | None:
+        """Let it make its steps: how many seconds they took; None: it has ended, or does not get on."""
+        made = len(self.turns())
+        given_up = time.perf_counter() + max(_LATE, _LATE * self._turn_seconds)
         self._keeper.resume()
-        begun = time.perf_counter()
-        reason = None
-        while reason is None and self.awake():
-            elapsed = time.perf_counter() - begun
-            reason = watch(
-                Snapshot(elapsed=elapsed, processes=self._log.poll(), running=True, experiment=None)
-            )
-        self._keeper.pause()
-        return reason == "seconds"
+        while len(turns := self.turns()) == made:
+            if not self.listen(self._turn_seconds / 50) or time.perf_counter() > given_up:
+                return None
+        self.sleep()
+        return turns[-1]
 
-    def run(self, steps: int) -> bool:
-        """One slice of about so many steps; False: the run has ended."""
-        begun = time.perf_counter()
-        self._keeper.resume()
-        while (left := begun + steps * self.step_seconds - time.perf_counter()) > 0:
-            if not self.awake(left):
-                return False
-        self._slices.append((begun, time.perf_counter()))
+    def sleep(self) -> None:
+        """The rest of it too: the training process sleeps already, by itself."""
         self._keeper.pause()
-        return True
 
-    def awake(self, seconds: float = POLL_SECONDS) -> bool:
-        """Listen for so long; False: it has ended."""
-        self._keeper.poll(min(seconds, POLL_SECONDS))
+    def listen(self, seconds: float) -> bool:
+        """For so long; False: it has ended."""
+        self._keeper.poll(max(0.002, min(seconds, POLL_SECONDS)))
         if self._stopped:
             raise KeyboardInterrupt
         return not self._keeper.gone and self._keeper.exit_code is None
 
-    def sleep(self) -> None:
-        """Until its turn."""
-        self._keeper.pause()
-
-    def _whole(self) -> tuple[Iteration, ...]:
-        log = training(self._log.poll())
-        return iterations(log) if log is not None else ()
-
-    def made(self) -> int:
-        """Steps so far, those since it last sent some as its pace lets expect."""
-        whole = self._whole()
-        if not whole:
-            return 0
-        since = sum(max(0.0, ended - max(begun, whole[-1].end)) for begun, ended in self._slices)
-        return len(whole) + int(since / self.step_seconds)
-
-    def clean(self) -> dict[int, float]:
-        """Seconds by number, of the steps that no pause has cut."""
-        return {
-            n: seconds for slice_ in range(len(self._slices)) for n, seconds in self.inside(slice_).items()
-        }
-
-    def inside(self, number: int) -> dict[int, float]:
-        """The same, of the steps wholly in that slice."""
-        begun, ended = self._slices[number]
-        return {
-            n: this.seconds
-            for n, (last, this) in enumerate(pairwise(self._whole()), 1)
-            if begun <= last.end and this.end <= ended
-        }
+    def turns(self) -> list[float]:
+        """Seconds of each so far."""
+        return next((log.turns for log in self._log.poll() if log.turns), [])

@@ -54,6 +54,8 @@ class Settings:
     """Most memory for data a process of the run may have (RLIMIT_DATA)."""
     discover: bool = False
     """Note where the run's settings come from."""
+    turns: int = 0
+    """In a race: optimizer steps after which the run goes to sleep by itself."""
 
     def for_agent(self) -> dict[str, Any]:
         """What goes down to the agent."""
@@ -64,6 +66,8 @@ class Settings:
             asked["levers"] = dict(self.levers)
         if self.discover:
             asked["discover"] = True
+        if self.turns:
+            asked["turns"] = self.turns
         if self.witness:
             asked["witness"] = {"hold": self.hold}
         return asked

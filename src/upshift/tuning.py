@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -26,7 +26,7 @@ from upshift.outcomes import failed
 from upshift.plan import Plan
 from upshift.race import copies, race
 from upshift.search.bench import Bench, Counted, Endured, Learned, Request, Turned, Ways
-from upshift.search.confirm import FROM_ONE_START
+from upshift.search.confirm import Pair
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.search.tune import tune as search
@@ -204,34 +204,34 @@ class Runs:
             levers=change.levers,
         )
 
-    def versus(self, before: Turned, after: Turned, occasion: str) -> Generator[float, None, None]:
-        """Ratios of speeds; those of an earlier call come first."""
+    def versus(self, before: Turned, after: Turned, occasion: str) -> Generator[Pair, None, None]:
+        """Seconds for the same work; those of an earlier call come first."""
         name = "-".join(key(change, self.launching.memory_bytes)[:10] for change, _ in (before, after))
         name = f"{name}-{occasion}"
-        known = self.journal.ratios(name)
+        known = self.journal.pairs(name)
         yield from known
         with closing(self._fresh(before, after, name, len(known))) as fresh:
-            for number, ratio in enumerate(fresh, len(known) + 1):
-                self.journal.add_ratio(name, ratio)
-                self.tell(f"side by side, {number}: {ratio:.2f}×")
-                yield ratio
+            for number, pair in enumerate(fresh, len(known) + 1):
+                self.journal.add_pair(name, pair)
+                self.tell(f"side by side, {number}: {pair[0] / pair[1]:.2f}×")
+                yield pair
 
-    def _fresh(self, before: Turned, after: Turned, name: str, done: int) -> Generator[float, None, None]:
+    def _fresh(self, before: Turned, after: Turned, name: str, done: int) -> Generator[Pair, None, None]:
         yield from self._raced(before, after)
         yield from self._in_turn(before, after, name, done)
 
-    def _raced(self, before: Turned, after: Turned) -> Generator[float, None, None]:
-        """One asleep while the other works; both started anew after a few slices, for no two starts are alike."""
+    def _raced(self, before: Turned, after: Turned) -> Generator[Pair, None, None]:
+        """One asleep while the other works; both started anew when one has ended."""
         if not self._may_race(before, after):
             return
         sides = [(change.command, self._settings(change)) for change, _ in (before, after)]
         steps = [trial.step_seconds or 0.0 for trial in self._trials(before, after)]
         while True:
             taken = 0
-            with closing(race(sides, steps, self.launching.first_step_seconds)) as ratios:
-                for ratio in islice(ratios, FROM_ONE_START):
+            with closing(race(sides, steps, self.launching.first_step_seconds)) as pairs:
+                for pair in pairs:
                     taken += 1
-                    yield ratio
+                    yield pair
             if not taken:
                 return
 
@@ -255,7 +255,7 @@ class Runs:
             and not {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1])
         )
 
-    def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Generator[float, None, None]:
+    def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Generator[Pair, None, None]:
         """One whole run of each after the other; which goes first alternates."""
         for number in count(done):
             sides = {"before": before, "after": after}
@@ -265,7 +265,7 @@ class Runs:
                 if not trial.ok:
                     return
                 rates[side] = rate(trial, after[1])
-            yield rates["after"] / rates["before"]
+            yield 1 / rates["before"], 1 / rates["after"]
 
     def endure(self, change: Change) -> Endured:
         """A run on its longest batches, until it has evaluated and saved or has had the time to."""

@@ -122,6 +122,17 @@ def test_noise_so_large_that_nothing_can_be_claimed(tmp_path: Path) -> None:
     assert plan.speedup is None or not plan.speedup.claimed
 
 
+def test_an_unlucky_trial_does_not_decide_between_the_fastest(tmp_path: Path) -> None:
+    """The machine is slow while 16 is tried for the first time; beside 8 it shows its speed."""
+    moments = iter([0.7])
+
+    def extra(change):
+        return next(moments, 1.0) if Flag("--batch_size").now(change) == 16 else 1.0
+
+    plan = World(folder=tmp_path, extra=extra).tune()
+    assert plan.values["micro_batch"] == 16
+
+
 def test_two_files_of_which_one_is_dead(tmp_path: Path) -> None:
     dead, alive = tmp_path / "dead.yaml", tmp_path / "alive.yaml"
     for path in (dead, alive):

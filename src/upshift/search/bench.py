@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.plan import Setting
+from upshift.search.confirm import Pair, speedup
 from upshift.search.trial import Run, Trial
 from upshift.verify.verdict import SAME, Verdict
 
@@ -19,8 +22,11 @@ WORTH = 1.03
 """A setting is taken if it is this many times as fast; less is noise or not worth a changed config."""
 
 
+SURE = 1.3
+"""What is so much faster needs no second look before it is proven; the whole plan is confirmed in pairs anyway."""
 _CONFIRMING = 0.3
 """Of the budget: kept for holding the best against the run as it is."""
+_LOOKS = 3
 _ATTEMPT = 3.0
 """What a knob costs to try, prove and confirm, in trials."""
 
@@ -100,9 +106,8 @@ class Ways:
     run: Run
     prove: Callable[[Change, Mapping[str, object]], Verdict]
     """Is the changed run the same training? Raises where there is no verdict."""
-    versus: Callable[[Turned, Turned, str], Generator[float, None, None]]
-    """Ratios of the two beside each other, the second over the first, for as long as they are asked for and the runs
-    go well; the word tells occasions apart."""
+    versus: Callable[[Turned, Turned, str], Generator[Pair, None, None]]
+    """The two beside each other, for as long as is asked for and the runs go well; the word tells occasions apart."""
     count: Callable[[Change, int], Counted]
     """Let it go for at most so many optimizer steps."""
     learn: Callable[[Change, int], Learned]
@@ -183,6 +188,12 @@ class Bench:
     def _book(self, trial: Trial) -> None:
         self.trials.append(trial)
         self._longest = max(self._longest, trial.seconds)
+
+    def beside(self, before: Turned, after: Turned) -> float | None:
+        """How many times as fast, on a second look: the machine's speed may have changed between two trials."""
+        with closing(self.ways.versus(before, after, "again")) as pairs:
+            found = list(islice(pairs, _LOOKS))
+        return speedup(found).ratio if found else None
 
     def proven(self, change: Change, values: Mapping[str, object], what: str) -> Verdict | None:
         """The verdict, if it lets `what` be taken; else None, and the book says why."""

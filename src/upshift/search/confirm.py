@@ -15,6 +15,10 @@ def _t(freedom: int) -> float:
     return _T.get(freedom, 1.96 + 2.6 / freedom)
 
 
+Pair = tuple[float, float]
+"""Seconds for the same work: as it is, and changed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Speedup:
     """How many times as fast."""
@@ -30,20 +34,19 @@ class Speedup:
         return self.low > 1.0
 
 
-def speedup(ratios: Sequence[float]) -> Speedup:
-    """From the ratios of pairs."""
-    logs = [math.log(r) for r in ratios]
-    middle = mean(logs)
-    half = _t(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
-    high = math.exp(middle + half) if half < 50 else math.inf
-    return Speedup(ratio=math.exp(middle), low=math.exp(middle - half), high=high, pairs=len(logs))
+def speedup(pairs: Sequence[Pair]) -> Speedup:
+    """All the time of the one over all the time of the other: steps differ, and a training is made of all of them."""
+    before, after = (mean(side) for side in zip(*pairs, strict=True))
+    ratio = before / after
+    half = math.inf
+    if len(pairs) > 1:
+        apart = stdev(b / before - a / after for b, a in pairs)  # the ratio's error, to the first order
+        half = _t(len(pairs) - 1) * apart / math.sqrt(len(pairs))
+    high = ratio * math.exp(half) if half < 50 else math.inf
+    return Speedup(ratio=ratio, low=ratio * math.exp(-half), high=high, pairs=len(pairs))
 
 
-FROM_ONE_START = 5
-"""Ratios that one start of both runs gives, and the fewest to speak of."""
-_MOST = 10
-_CLEAR = 1.3
-"""Above, it does not matter that no two starts are alike by a per cent or two; below, a second one is waited for."""
+_FEWEST, _MOST = 5, 10
 _WIDTH = 0.06
 """From the low end of an interval to the high one: narrower is not needed."""
 _OF_THE_GAIN = 0.5
@@ -51,24 +54,22 @@ _OF_THE_GAIN = 0.5
 
 
 def confirm(
-    pairs: Iterator[float],
+    pairs: Iterator[Pair],
     precision: float | None = None,
     in_time: Callable[[], bool] = lambda: True,
 ) -> Speedup | None:
     """Pairs until they say enough, or the speed-up is known to `precision`. None if the runs do not go on."""
-    ratios: list[float] = []
-    for ratio in pairs:
-        ratios.append(ratio)
-        if len(ratios) >= FROM_ONE_START and (_enough(speedup(ratios), precision) or not in_time()):
+    found: list[Pair] = []
+    for pair in pairs:
+        found.append(pair)
+        if len(found) >= _FEWEST and (_enough(speedup(found), precision) or not in_time()):
             break
-    return speedup(ratios) if len(ratios) >= FROM_ONE_START else None
+    return speedup(found) if len(found) >= _FEWEST else None
 
 
 def _enough(found: Speedup, precision: float | None) -> bool:
     if precision is not None:
         return found.high / found.low - 1 <= 2 * precision
-    if found.low < _CLEAR and found.pairs <= FROM_ONE_START:
-        return False
     width = found.high - found.low
     return (
         found.pairs >= _MOST

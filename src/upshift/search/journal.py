@@ -12,9 +12,10 @@ from typing import Any
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.search.bench import Learned
+from upshift.search.confirm import Pair
 from upshift.search.trial import Trial
 
-SCHEMA = "upshift.journal/3"
+SCHEMA = "upshift.journal/4"
 FOLDER = ".upshift"
 
 
@@ -51,7 +52,7 @@ class Journal:
         self._known: dict[str, dict[str, Any]] = {}
         self._seen: dict[str, dict[str, Any]] = {}
         self._learned: dict[str, dict[str, Any]] = {}
-        self._ratios: dict[str, list[float]] = {}
+        self._pairs: dict[str, list[Pair]] = {}
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
@@ -60,8 +61,9 @@ class Journal:
                     continue  # torn: the process died while writing it
                 if entry.get("schema") != SCHEMA:
                     continue
-                if "ratio" in entry:
-                    self._ratios.setdefault(entry["of"], []).append(entry["ratio"])
+                if "pair" in entry:
+                    before, after = entry["pair"]
+                    self._pairs.setdefault(entry["of"], []).append((before, after))
                 elif "learned" in entry:
                     self._learned[entry["key"]] = entry["learned"]
                 else:
@@ -86,15 +88,15 @@ class Journal:
             loaders=tuple(found["loaders"]),
         )
 
-    def ratios(self, name: str) -> list[float]:
-        """Of pairs that ran before."""
-        return list(self._ratios.get(name, ()))
+    def pairs(self, name: str) -> list[Pair]:
+        """Those that ran before."""
+        return list(self._pairs.get(name, ()))
 
-    def add_ratio(self, name: str, ratio: float) -> None:
+    def add_pair(self, name: str, pair: Pair) -> None:
         """Write it down."""
-        known = self._ratios.setdefault(name, [])
-        known.append(ratio)
-        self._write({"schema": SCHEMA, "key": f"{name}-{len(known)}", "of": name, "ratio": ratio})
+        known = self._pairs.setdefault(name, [])
+        known.append(pair)
+        self._write({"schema": SCHEMA, "key": f"{name}-{len(known)}", "of": name, "pair": pair})
 
     def learned(self, name: str) -> Learned | None:
         """How that run's loss fell, if it was finished before."""

@@ -12,7 +12,7 @@ from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
 from upshift.knobs.knob import EXACT, GRAD_ACCUM, MICRO_BATCH, Knob
 from upshift.plan import Setting
-from upshift.search.bench import WORTH, Bench, Standing
+from upshift.search.bench import SURE, WORTH, Bench, Standing
 from upshift.search.counting import Count, counted_in_micro_batches, counted_with_them
 from upshift.search.endurance import endures
 from upshift.search.model import next_micro_batch
@@ -81,7 +81,7 @@ def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     if verdict is None:
         return best
     tried = _search(bench, best, bound, target, first, seen)
-    size = max(tried, key=lambda b: tried[b].samples_per_second or 0.0)
+    size = _fastest(bench, best, bound, tried)
     rates = {
         b: (t.samples_per_second or 0.0) / (best.trial.samples_per_second or 1.0) for b, t in tried.items()
     }
@@ -143,6 +143,23 @@ def _search(
             following = next_micro_batch(_points(tried), failed, bound.effective)
         size = following
         trial = bench.attempt(bound.set(best.change, size), {**best.values, **bound.values(size)})
+
+
+def _fastest(bench: Bench, best: Standing, bound: Bound, tried: dict[int, Trial]) -> int:
+    """The two that were fastest once more beside each other, where a single trial of each does not tell."""
+    ranked = sorted(tried, key=lambda b: tried[b].samples_per_second or 0.0, reverse=True)
+    if best.trial.micro_batch in ranked[:2] or not bench.time_for(2):
+        return ranked[0]
+    first, second = ranked[:2]
+    if (tried[first].samples_per_second or 0.0) > SURE * (tried[second].samples_per_second or 0.0):
+        return first
+    small, large = sorted((first, second))
+    sides = [(bound.set(best.change, b), {**best.values, **bound.values(b)}) for b in (small, large)]
+    ratio = bench.beside(*sides)
+    if ratio is None:
+        return first
+    bench.tell(f"micro_batch {large} beside {small}: {ratio:.2f}×")
+    return large if ratio > 1 else small
 
 
 def _points(tried: dict[int, Trial]) -> list[tuple[int, float]]:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
-from statistics import median
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding, Lever, Variable
 from upshift.knobs.discover import Candidate, Seen, candidates
 from upshift.knobs.knob import LEVERS, NUMERIC, ORDER, OTHERS, THREADS, VARIABLES, Knob
 from upshift.plan import Setting
-from upshift.search.bench import CONSERVATIVE, WORTH, Bench, Request, Standing
+from upshift.search.bench import CONSERVATIVE, SURE, WORTH, Bench, Request, Standing
 from upshift.search.trial import Trial, rate
 from upshift.search.worth import LEAST, bound
 
 _WORTH_A_LEVER = 1.1
 """What only upshift can carry must bring more: the run would no longer go without it."""
-_LOOKS = 3
-_SURE = 1.3
-"""A gain above that needs no second look before it is proven; the whole plan is confirmed in pairs anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +64,13 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
         if gain < least:
             bench.reject(what, f"{gain:.2f}×")
             return best
-        if gain < _SURE:  # the machine's speed may have changed since the best was measured
-            with closing(bench.ways.versus((best.change, best.values), (changed, values), "again")) as pairs:
-                ratios = list(islice(pairs, _LOOKS))
-            if not ratios or median(ratios) < least:
-                second = f"{median(ratios):.2f}×" if ratios else "failed"
+        if gain < SURE:
+            again = bench.beside((best.change, best.values), (changed, values))
+            if again is None or again < least:
+                second = f"{again:.2f}×" if again is not None else "failed"
                 bench.reject(what, f"{gain:.2f}× at first, {second} beside the best")
                 return best
-            gain = median(ratios)
+            gain = again
         too_late = _pays_too_late(best.trial, trial, bench.request.steps_remaining)
         if too_late:
             bench.reject(what, too_late)

@@ -81,6 +81,10 @@ class Agent:
             from .probes import witness
 
             witness.install(torch, self.recorder, self.session["witness"])
+        if self.session.get("turns"):
+            from .turns import Turns
+
+            self.recorder.turns = Turns(self.emitter, self.session["turns"])
         if self.session.get("trace"):
             from .trace import Trace
 

@@ -102,6 +102,7 @@ class Recorder:
         "step_depth",
         "tape",
         "thread",
+        "turns",
         "window",
     )
 
@@ -122,6 +123,8 @@ class Recorder:
         """Called before the gradients of a step are looked at."""
         self.eager = False
         """Begin at the first call of a model with gradients, not at the first backward."""
+        self.turns = None
+        """In a race: turns.Turns."""
         self.feed = None
         """An experiment with the DataLoader's batches (experiments.replay), or None."""
         self.capture = None
@@ -341,6 +344,8 @@ class Recorder:
             # An optimizer and a model: the probes for loops without them have nothing to find.
             self.on_backward.clear()
             self.on_gap.clear()
+        if self.turns is not None:
+            self.turns.stepped()
 
     # ---- out of the process -----------------------------------------------------------------------------
 
