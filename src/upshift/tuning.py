@@ -26,7 +26,7 @@ from upshift.outcomes import failed
 from upshift.plan import Plan
 from upshift.race import copies, race
 from upshift.search.bench import Bench, Counted, Endured, Learned, Request, Turned, Ways
-from upshift.search.confirm import Pair
+from upshift.search.confirm import Pair, speedup
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.search.tune import tune as search
@@ -211,9 +211,10 @@ class Runs:
         known = self.journal.pairs(name)
         yield from known
         with closing(self._fresh(before, after, name, len(known))) as fresh:
-            for number, pair in enumerate(fresh, len(known) + 1):
+            for pair in fresh:
                 self.journal.add_pair(name, pair)
-                self.tell(f"side by side, {number}: {pair[0] / pair[1]:.2f}×")
+                known.append(pair)
+                self.tell(f"side by side, {len(known)}: {speedup(known).ratio:.2f}× so far")
                 yield pair
 
     def _fresh(self, before: Turned, after: Turned, name: str, done: int) -> Generator[Pair, None, None]:
