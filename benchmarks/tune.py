@@ -40,8 +40,8 @@ RESULTS = HERE / "results" / "tune.json"
 KINDS = ("calls", "loader", "optimizer", "recompute", "threads")
 EFFECTIVE = 16
 PRECISION = 0.03
-STEPS = 80
-"""Of the example, without upshift."""
+STEPS = 140
+"""Of the example, without upshift: about those that a race of nine minutes sees."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "2"}
 """As torch would have it here, said so that a cell is told by its settings."""
 AXES: dict[str, tuple[Binding, tuple[object, ...]]] = {
