@@ -272,14 +272,18 @@ def main() -> None:
     parser.add_argument("--no-example", action="store_true")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
-    result: dict = {"schema": "upshift.bench.tune/1"}
+    result: dict = {"schema": "upshift.bench.tune/1", "grid": []}
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+
+    def keep() -> None:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
     if not options.no_example:
         result["example"] = delivered(options.pairs)
-    result["grid"] = []
-    options.json.parent.mkdir(parents=True, exist_ok=True)
+        keep()
     for kind in options.kinds:
         result["grid"].append(against_the_grid(kind, options.slices))
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+        keep()
     print(f"written to {options.json}")
 
 

@@ -28,6 +28,14 @@ def below() -> list[psutil.Process]:
 
 
 @pytest.mark.timed
+def test_evaluations_and_saves_do_not_count(tmp_path: Path) -> None:
+    sides = [side(tmp_path, "--milliseconds", str(ms), "--evaluate", "20") for ms in (30, 15)]
+    with closing(race(sides, (0.03, 0.015), 60.0)) as slices:
+        found = speedup(list(islice(slices, 3)))
+    assert found.ratio == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.timed
 def test_the_ratio_is_that_of_the_work(tmp_path: Path) -> None:
     sides = [side(tmp_path, "--milliseconds", str(ms)) for ms in (30, 20)]
     with closing(race(sides, (0.03, 0.02), 60.0)) as slices:

@@ -25,8 +25,8 @@ _WARM_TURNS, _WARM_SECONDS = 2, 2.0
 """After the first turn, which is the start: for all, and of the slower side."""
 _RATIO_SECONDS = 5.0
 """Of all sides together: what makes up a pair."""
-_LATE = 10.0
-"""A turn that takes so many times what was expected does not come any more."""
+_LATE, _LATE_SECONDS = 10.0, 120.0
+"""A turn that takes so many times what was expected, and so long, comes no more; it may hold an evaluation."""
 
 
 def race(
@@ -106,7 +106,7 @@ class Racer:
     def turn(self) -> float | None:
         """Let it make its steps: how many seconds they took; None: it has ended, or does not get on."""
         made = len(self.turns())
-        given_up = time.perf_counter() + max(_LATE, _LATE * self._turn_seconds)
+        given_up = time.perf_counter() + max(_LATE_SECONDS, _LATE * self._turn_seconds)
         self._keeper.resume()
         while len(turns := self.turns()) == made:
             if not self.listen(self._turn_seconds / 50) or time.perf_counter() > given_up:

@@ -84,7 +84,7 @@ class Agent:
         if self.session.get("turns"):
             from .turns import Turns
 
-            self.recorder.turns = Turns(self.emitter, self.session["turns"])
+            self.recorder.turns = Turns(self.recorder, self.session["turns"])
         if self.session.get("trace"):
             from .trace import Trace
 

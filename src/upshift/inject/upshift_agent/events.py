@@ -22,6 +22,7 @@ Shared by both sides, so stdlib only and Python 3.8 syntax. Times are seconds; `
     draws    what, generators: the data pipeline draws random numbers
     loss_site  function, where: a line of the user's that takes a loss, or calls backward
     trainer  model, accepts_loss_kwargs: an HF Trainer
+    turn     seconds: of the steps of one turn, after which the process sleeps   a race
     lever_failed  lever, error: the trial is void
     trace    marks, modules, names: some steps mark by mark (profile --trace)
     experiments_begin  step: the first that is no measurement any more
