@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check test-slow bench bench-findings bench-verify bench-tune clean
+.PHONY: demo test check test-slow bench bench-overhead bench-findings bench-verify bench-delivered bench-tune clean
 
 demo: $(VENV)/.has-examples
 	$(BIN)/upshift demo
@@ -19,7 +19,10 @@ test-slow: $(VENV)/.has-test
 check: $(VENV)/.has-test $(VENV)/.has-check
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
 
-bench: $(VENV)/.has-bench
+# All that is measured about speed: about two hours.
+bench: bench-overhead bench-delivered bench-tune
+
+bench-overhead: $(VENV)/.has-bench
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/overhead.py
 
 bench-findings: $(VENV)/.has-test
@@ -27,6 +30,9 @@ bench-findings: $(VENV)/.has-test
 
 bench-verify: $(VENV)/.has-test
 	$(BIN)/python benchmarks/verify.py
+
+bench-delivered: $(VENV)/.has-examples
+	$(BIN)/python benchmarks/delivered.py
 
 bench-tune: $(VENV)/.has-bench
 	$(BIN)/python benchmarks/tune.py

@@ -1,12 +1,10 @@
-"""What `upshift tune` finds, against every combination there is. `make bench-tune`.
+"""What `upshift tune` finds, against every combination there is. `make bench-tune`, which takes more than an hour.
 
 For each training of trainers.py: tune it; then run the whole grid of the knobs it was given, one short run a cell, as
 tune's own trials; then let Optuna's TPE choose as many cells as tune has run trials. What each has chosen runs beside
 the grid's best in pairs, which takes the luck out of a grid's maximum.
 The frameworks' own batch finders (finders.py) know no effective batch: what they find is cut to it, as a careful user
 would, and runs beside the grid's best as well.
-And the built-in example: tuned, then run without upshift with the old and the written config, in pairs: is what was
-promised delivered?
 """
 
 from __future__ import annotations
@@ -15,33 +13,31 @@ import argparse
 import itertools
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 from upshift.command import understand
 from upshift.knobs.binding import Binding, Flag, Variable
 from upshift.knobs.change import Change
-from upshift.search.confirm import confirm, speedup
+from upshift.search.confirm import confirm
 from upshift.search.model import divisors
 from upshift.search.trial import Trial
 from upshift.tuning import Launching, Runs
 
 HERE = Path(__file__).resolve().parent
 TRAINERS, FINDERS = HERE / "trainers.py", HERE / "finders.py"
-EXAMPLE = HERE.parent / "examples" / "pointer_generator"
 RESULTS = HERE / "results" / "tune.json"
 KINDS = ("calls", "loader", "optimizer", "recompute", "threads")
-EFFECTIVE = 16
+EFFECTIVE = 12
 PRECISION = 0.03
-STEPS = 140
-"""Of the example, without upshift: about those that a race of nine minutes sees."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "2"}
 """As torch would have it here, said so that a cell is told by its settings."""
 AXES: dict[str, tuple[Binding, tuple[object, ...]]] = {
@@ -50,10 +46,6 @@ AXES: dict[str, tuple[Binding, tuple[object, ...]]] = {
     "fused_optimizer": (Flag("--fused"), (False, True)),
     "checkpointing": (Flag("--grad-checkpointing"), (False, True)),
     "threads": (Variable("OMP_NUM_THREADS"), (1, 2)),
-    "allocator": (
-        Variable("GLIBC_TUNABLES"),
-        (None, "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592"),
-    ),
 }
 
 
@@ -67,7 +59,7 @@ class Search:
     @property
     def now(self) -> Change:
         recompute = str(self.kind == "recompute")
-        argv = [sys.executable, str(TRAINERS), self.kind, "--batch-size", "2", "--grad-accum", "8"]
+        argv = [sys.executable, str(TRAINERS), self.kind, "--batch-size", "1", "--grad-accum", "12"]
         argv += ["--num-workers", "0", "--fused", "False", "--grad-checkpointing", recompute]
         return Change(command=understand(argv, self.folder), environment=ENVIRONMENT)
 
@@ -83,7 +75,10 @@ class Search:
 def tuned(search: Search) -> tuple[dict, Change]:
     """The document of a real tuning, and what it would run."""
     done = subprocess.run(
-        [sys.executable, "-m", "upshift", "tune", "--json", "-", "--", *search.now.command.argv],
+        [
+            *(sys.executable, "-m", "upshift", "tune", "--json", "-", "--only", ",".join(AXES)),
+            *("--", *search.now.command.argv),
+        ],
         cwd=search.folder,
         env={**os.environ, **ENVIRONMENT},
         capture_output=True,
@@ -172,7 +167,7 @@ def against_the_grid(kind: str, slices: int) -> dict:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         search = Search(kind, Path(folder))
         document, chosen = tuned(search)
-        runs = Runs(search.now, Launching(look_seconds=4.0), lambda text: None)
+        runs = Runs(search.now, Launching(), lambda text: None)
         runs.look(search.now)
         best, best_rate, seconds = grid(search, runs)
         by_tpe = tpe(search, runs, len(document["trials"]))
@@ -191,99 +186,54 @@ def against_the_grid(kind: str, slices: int) -> dict:
             "tpe_over_grid": beside(runs, top, search.cell(by_tpe), slices),
             "finders": by_finders(search, runs, top, slices) if kind == "calls" else {},
         }
-    print(
-        f"{kind:<10} {row['tuned_over_grid']['ratio']:6.2f} of the grid's best "
-        f"({row['tuned_over_grid']['low']:.2f} to {row['tuned_over_grid']['high']:.2f}) in "
-        f"{row['tuning_seconds']:.0f} s of {seconds:.0f} s ({row['tuning_seconds'] / seconds:.2f}); TPE with "
-        f"{row['trials']} trials {row['tpe_over_grid']['ratio']:.2f}"
-        + "".join(
-            f"; {name} finds {f['found']}, cut to {f['cut_to']}: {f['over_grid']['ratio']:.2f}"
-            for name, f in row["finders"].items()
-        ),
-        flush=True,
-    )
+    Console(stderr=True).print(table([row]))
     return row
 
 
-def delivered(pairs: int) -> dict:
-    """The built-in example: promised by tune, and what the written config does without upshift."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        subprocess.run(["cp", "-r", str(EXAMPLE), folder], check=True)
-        here = Path(folder) / EXAMPLE.name
-        command = [sys.executable, "train.py", "--config", "configs/rtx4070_8gb.yaml"]
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "upshift", "tune", "--json", "-"),
-                *("--precision", "1%", "--budget", "9m", "--", *command),
-            ],
-            cwd=here,
-            capture_output=True,
-            text=True,
+def table(rows: list[dict]) -> Table:
+    """Throughput over that of the grid's best, with its 95 % interval; time over that of the grid."""
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in (
+        "training",
+        "tune",
+        "over the grid's best",
+        "time over the grid's",
+        "TPE, equal trials",
+        "finders",
+    ):
+        shown.add_column(name)
+    for row in rows:
+        shown.add_row(
+            row["kind"],
+            f"{row['speedup']['ratio']:.2f}×" if row["speedup"] else "left as it is",
+            _interval(row["tuned_over_grid"]),
+            f"{row['tuning_seconds']:.0f} of {row['grid_seconds']:.0f} s: "
+            f"{row['tuning_seconds'] / row['grid_seconds']:.2f}",
+            _interval(row["tpe_over_grid"]),
+            ", ".join(
+                f"{name}: {f['found']}, cut to {f['cut_to']}: {_interval(f['over_grid'])}"
+                for name, f in row["finders"].items()
+            ),
         )
-        if done.returncode:
-            sys.exit(done.stderr)
-        document = json.loads(done.stdout)
-        applied = document["applied"]
+    return shown
 
-        def seconds(argv: list[str], environment: dict[str, str]) -> float:
-            subprocess.run(
-                [*argv, "--max_steps", str(STEPS), "--run_name", "bench"],
-                cwd=here,
-                env={**os.environ, **environment},
-                check=True,
-                capture_output=True,
-            )
-            rows = (here / "runs" / "bench" / "metrics.jsonl").read_text().splitlines()
-            found = [json.loads(row).get("seconds_per_step") for row in rows]
-            return statistics.mean([s for s in found if s][1:])  # the first ten steps warm up
 
-        took = []
-        for number in range(pairs):
-            # The same steps on both sides: their texts differ in length, and so does what a step gains.
-            sides: list[tuple[str, Callable[[], float]]] = [
-                ("old", lambda: seconds(command, {})),
-                ("new", lambda: seconds(applied["command"], applied["environment"])),
-            ]
-            each = {name: run() for name, run in (sides if number % 2 == 0 else sides[::-1])}
-            took.append((each["old"], each["new"]))
-        found = speedup(took)
-    promised = document["speedup"]
-    row = {
-        "promised": promised,
-        "verdict": document["verdict"],
-        "settings": document["best"]["settings"],
-        "delivered": {"ratio": found.ratio, "low": found.low, "high": found.high},
-        "delivered_over_promised": found.ratio / promised["ratio"],
-    }
-    print(
-        f"example: promised {promised['ratio']:.2f}× ({promised['low']:.2f} to {promised['high']:.2f}), "
-        f"{document['verdict']['kind']}; delivered {found.ratio:.2f}× ({found.low:.2f} to {found.high:.2f}): "
-        f"{(found.ratio / promised['ratio'] - 1):+.1%}",
-        flush=True,
-    )
-    return row
+def _interval(found: dict) -> str:
+    return f"{found['ratio']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--pairs", type=int, default=3, help="of whole runs of the example")
-    parser.add_argument("--slices", type=int, default=40, help="at most, of a race against the grid's best")
-    parser.add_argument("--no-example", action="store_true")
+    parser.add_argument("--slices", type=int, default=30, help="at most, of a race against the grid's best")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
-    result: dict = {"schema": "upshift.bench.tune/1", "grid": []}
+    rows: list[dict] = []
     options.json.parent.mkdir(parents=True, exist_ok=True)
-
-    def keep() -> None:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
-
-    if not options.no_example:
-        result["example"] = delivered(options.pairs)
-        keep()
     for kind in options.kinds:
-        result["grid"].append(against_the_grid(kind, options.slices))
-        keep()
+        rows.append(against_the_grid(kind, options.slices))
+        options.json.write_text(json.dumps({"schema": "upshift.bench.tune/2", "grid": rows}, indent=2) + "\n")
+    Console(width=160).print(table(rows))
     print(f"written to {options.json}")
 
 

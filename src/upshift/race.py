@@ -23,8 +23,10 @@ _TURN_SECONDS = 0.3
 """Of the faster side, at the least: waking up costs caches."""
 _WARM_TURNS, _WARM_SECONDS = 2, 2.0
 """After the first turn, which is the start: for all, and of the slower side."""
-_RATIO_SECONDS = 5.0
+_RATIO_SECONDS = 3.0
 """Of all sides together: what makes up a pair."""
+_UNSEEN = 0.8
+"""Of a turn: passes before it is looked for more often. Looking takes a core, and where all compute that is felt."""
 _LATE, _LATE_SECONDS = 10.0, 120.0
 """A turn that takes so many times what was expected, and so long, comes no more; it may hold an evaluation."""
 
@@ -106,12 +108,16 @@ class Racer:
     def turn(self) -> float | None:
         """Let it make its steps: how many seconds they took; None: it has ended, or does not get on."""
         made = len(self.turns())
-        given_up = time.perf_counter() + max(_LATE_SECONDS, _LATE * self._turn_seconds)
+        begun = time.perf_counter()
+        given_up = begun + max(_LATE_SECONDS, _LATE * self._turn_seconds)
+        due = begun + _UNSEEN * self._turn_seconds
         self._keeper.resume()
         while len(turns := self.turns()) == made:
-            if not self.listen(self._turn_seconds / 50) or time.perf_counter() > given_up:
+            now = time.perf_counter()
+            if not self.listen(max(due - now, self._turn_seconds / 50)) or now > given_up:
                 return None
         self.sleep()
+        self._turn_seconds = turns[-1]
         return turns[-1]
 
     def sleep(self) -> None:

@@ -38,7 +38,7 @@ from upshift.verify.trace import read as read_trace
 from upshift.verify.verdict import Verdict
 from upshift.verify.verify import Question, verify
 
-_SHORTEST, _LONGEST = 3.0, 20.0
+_SHORTEST, _LONGEST = 2.0, 20.0
 """Seconds of steps in a trial."""
 _STEPS = 8.0
 """Steps it should hold, if that fits between the two."""
@@ -61,7 +61,7 @@ class Launching:
     isolate: str = "auto"
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
-    look_seconds: float = 8.0
+    look_seconds: float = 5.0
     """Of steps, of the run as it is."""
 
 

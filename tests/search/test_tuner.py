@@ -232,6 +232,25 @@ def test_slower_here_is_not_chosen(tmp_path: Path) -> None:
     assert "0.40×" in why(plan, "precision") and "0.90×" in why(plan, "compile")
 
 
+@pytest.mark.parametrize(
+    ("spelt", "lower"), [("float32", "bfloat16"), ("no", "bf16"), ("32-true", "bf16-mixed")]
+)
+def test_precision_is_lowered_as_the_script_spells_it(spelt: str, lower: str, tmp_path: Path) -> None:
+    seen = Seen(flags={"--label-dtype": "int64", "--precision": spelt}, files=(), sources=())
+
+    def extra(change):
+        return (
+            2.0
+            if Flag("--precision").now(change) == lower
+            else 0.5
+            if "--precision" in change.command.argv
+            else 1.0
+        )
+
+    plan = World(folder=tmp_path, extra=extra, seen=seen).tune(plan="balanced", only=frozenset({"precision"}))
+    assert plan.values == {"precision": lower}
+
+
 def compiled(folder: Path) -> World:
     seen = Seen(flags={}, files=(), sources=(), switches={"--compile": None})
     return World(

@@ -65,6 +65,24 @@ def _switch_on(now: object) -> Sequence[object]:
     return [True] if now in (None, False) else []
 
 
+_PRECISIONS = {
+    "float32": ("bfloat16", "float16"),
+    "fp32": ("bf16", "fp16"),
+    "no": ("bf16", "fp16"),
+    "32": ("bf16-mixed", "16-mixed"),
+    "32-true": ("bf16-mixed", "16-mixed"),
+    "bfloat16": ("float32",),
+    "float16": ("float32",),
+    "bf16-mixed": ("32-true",),
+    "16-mixed": ("32-true",),
+}
+"""As scripts, accelerate and Lightning spell them. Upwards too: some devices are slower in the lower one."""
+
+
+def _other_precision(now: object) -> Sequence[object]:
+    return _other_bool(now) if isinstance(now, bool) else _PRECISIONS.get(str(now), ())
+
+
 def _workers(now: object) -> Sequence[object]:
     return [n for n in (0, 1, 2, 4, 8) if n != (now or 0) and n <= max(2, cores())]
 
@@ -190,9 +208,11 @@ OTHERS = (
     Knob(
         name="precision",
         effect=NUMERIC,
-        names=_pattern(r"(^|[._-])(bf16|fp16|amp|mixed[_-]precision|use[_-]amp)$"),
-        unlike=_NEVER,
-        values=_other_bool,
+        names=_pattern(
+            r"(^|[._-])(bf16|fp16|amp|use[_-]amp|((mixed|train(ing)?)[_-])?precision|(\w+[_-])?dtype)$"
+        ),
+        unlike=_pattern(r"matmul|label|data[_-]?dtype|input|quant|param|grad|reduce"),
+        values=_other_precision,
         why="lower precision, where this device is really faster in it",
     ),
 )

@@ -138,7 +138,8 @@ def _place(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Candidate | 
     if knob.lever:
         lever = Lever(knob.lever)
         return Candidate(binding=lever, value=lever.now(best.change), where="inside the run")
-    return next(iter(candidates(knob, None, best.change, seen)), None)
+    places = candidates(knob, None, best.change, seen)
+    return next((c for c in places if knob.values(c.value)), next(iter(places), None))
 
 
 def _too_far(request: Request) -> tuple[str, ...]:
