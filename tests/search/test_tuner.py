@@ -102,6 +102,21 @@ def test_accumulation_derived_from_the_batch(tmp_path: Path) -> None:
     assert plan.change.command.argv[-1] == "16"
 
 
+def test_accumulation_derived_beside_a_flag_for_it_that_is_dead(tmp_path: Path) -> None:
+    def read(change):
+        micro = int(str(Flag("--batch_size").now(change)))
+        return micro, 16 // micro
+
+    argv = ("--batch_size", "2", "--accum", "8", "--total_batch_size", "16")
+    plan = World(folder=tmp_path, argv=argv, read=read).tune()
+    assert plan.values == {"micro_batch": 16}
+
+
+def test_an_effective_batch_that_only_informs(tmp_path: Path) -> None:
+    argv = ("--batch_size", "2", "--accum", "8", "--total_batch_size", "16")
+    assert World(folder=tmp_path, argv=argv).tune().values == {"micro_batch": 16, "grad_accum": 1}
+
+
 def test_a_loader_bound_run_keeps_its_batch(tmp_path: Path) -> None:
     plan = World(folder=tmp_path, data_share=0.8).tune()
     assert plan.settings == ()

@@ -115,6 +115,17 @@ GRAD_ACCUM = Knob(
         Argument("Trainer", "accumulate_grad_batches", beside="lightning"),
     ),
 )
+WHOLE_BATCH = Knob(
+    name="effective_batch",
+    effect=QUALITY,
+    names=_pattern(
+        r"(total|global|effective|desired|full)[_-]?(train[_-]?)?(batch([_-]?size)?|tokens)|tokens[_-]per[_-](step|batch|update)"
+    ),
+    unlike=_pattern(r"eval|val[_-]|test"),
+    values=lambda now: (),
+    why="",
+)
+"""Where it is set, the accumulation is likely to follow from it. Never turned."""
 OTHERS = (
     Knob(
         name="workers",

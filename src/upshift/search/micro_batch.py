@@ -10,7 +10,7 @@ from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import EXACT, GRAD_ACCUM, MICRO_BATCH, Knob
+from upshift.knobs.knob import EXACT, GRAD_ACCUM, MICRO_BATCH, WHOLE_BATCH, Knob
 from upshift.plan import Setting
 from upshift.search.bench import SURE, WORTH, Bench, Standing
 from upshift.search.counting import Count, counted_in_micro_batches, counted_with_them
@@ -252,9 +252,10 @@ def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound |
             bench.reject(str(batch), "set, and the micro-batch stayed what it was")
         elif shown.effective_batch == trial.effective_batch:
             return bound, shown
+        elif accumulation is not None:
+            bench.reject(str(accumulation), f"set, and the effective batch became {shown.effective_batch}")
         else:
-            what = f"set, and the effective batch became {shown.effective_batch}"
-            bench.reject(str(accumulation or "accumulation"), what)
+            bench.reject(f"{batch} alone", f"the effective batch became {shown.effective_batch}")
     if not attempts:
         bench.reject(
             MICRO_BATCH.name,
@@ -270,10 +271,11 @@ def _pairs_of_places(bench: Bench, best: Standing, seen: Seen) -> Iterator[tuple
     accumulations: list[Binding | None] = list(
         _places(GRAD_ACCUM, best.trial.grad_accum, best.change, seen, given)
     )
+    follows = bool(candidates(WHOLE_BATCH, None, best.change, seen)) and GRAD_ACCUM.name not in given
     for batch in batches:
         # What belongs together is set together. Stable: otherwise the order of likelihood stays.
         nearest = sorted(accumulations, key=lambda place: _home(place) != _home(batch))
-        for accumulation in [*nearest, None]:
+        for accumulation in [None, *nearest] if follows else [*nearest, None]:
             yield batch, accumulation
 
 
