@@ -42,6 +42,29 @@ def test_a_copy_beside_and_a_patch_for_code(now: Change) -> None:
     assert "ACCUM = 1\n" in (folder / "train.py").read_text()
 
 
+def test_what_was_written_before_is_not_overwritten(now: Change) -> None:
+    """A run may be going with it, or its owner has changed it since."""
+    folder = now.command.cwd
+    first = apply(now, turned(now))
+    (folder / "conf" / "c.upshift.yaml").write_text("mine now\n")
+    second = apply(now, turned(now))
+    third = apply(now, turned(now))
+    assert first.command[-1] == "--config=conf/c.upshift.yaml"
+    assert (folder / "conf" / "c.upshift.yaml").read_text() == "mine now\n"
+    assert second.command[-1] == third.command[-1] == "--config=conf/c.upshift.2.yaml"
+    assert (folder / "conf" / "c.upshift.2.yaml").read_text() == YAML.replace("2 ", "16 ")
+
+
+def test_a_config_in_python_that_the_command_names_gets_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\nexec(open(sys.argv[1]).read())\nprint(batch_size)\n")
+    (tmp_path / "small.py").write_text("batch_size = 2  # mine\n")
+    now = Change(command=understand([sys.executable, "train.py", "small.py"], tmp_path))
+    done = apply(now, parse("small.py:batch_size", now.command).apply(now, 16))
+    assert done.patch is None and done.command[-1] == "small_upshift.py"
+    run = subprocess.run(done.command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stdout == "16\n"
+
+
 def test_in_place_with_the_way_back(now: Change) -> None:
     folder = now.command.cwd
     before = (folder / "train.py").read_text()

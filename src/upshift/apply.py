@@ -11,6 +11,7 @@ import json
 import os
 import time
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -39,7 +40,7 @@ class Applied:
 
 
 def apply(now: Change, change: Change, *, in_place: bool = False) -> Applied:
-    """Write what differs. Without `in_place` nothing is overwritten but what upshift wrote there before."""
+    """Write what differs. Without `in_place` nothing is overwritten: a run may be going with an earlier result."""
     busy = tuple(path for path in change.files if _in_use(path)) if in_place else ()
     applied = _in_place(now, change) if in_place and not busy else _beside(now, change, busy)
     return _with_levers(applied, now, change) if change.levers else applied
@@ -116,6 +117,8 @@ def _in_use(path: Path) -> bool:
 
 def _beside(now: Change, change: Change, busy: tuple[Path, ...]) -> Applied:
     argv = list(change.command.argv)
+    program = change.command.script
+    script = program.resolve() if program is not None and program.suffix == ".py" else None
     written: list[Path] = []
     patches: list[str] = []
     diffs: list[str] = []
@@ -126,10 +129,10 @@ def _beside(now: Change, change: Change, busy: tuple[Path, ...]) -> Applied:
         diff = _diff(path, old, text, now.command.cwd)
         diffs.append(diff)
         named = [i for i, a in enumerate(argv) if _same_file(a, path, now.command.cwd)]
-        if path.suffix == ".py" or not named:
+        if path == script or not named:
             patches.append(diff)
             continue
-        beside = _write(path.with_name(f"{path.stem}.{MARK}{path.suffix}"), text)
+        beside = _new_file(path, text)
         written.append(beside)
         for i in named:
             argv[i] = _respelled(argv[i], path, beside)
@@ -160,6 +163,19 @@ def _same_file(argument: str, path: Path, cwd: Path) -> bool:
 def _respelled(argument: str, old: Path, new: Path) -> str:
     """The argument with the new file's name where the old one's stood."""
     return argument[: -len(old.name)] + new.name if argument.endswith(old.name) else str(new)
+
+
+def _new_file(path: Path, text: str) -> Path:
+    """A copy of the file with this content: config.upshift.yaml, or a number more where that is something else."""
+    join = "_" if path.suffix == ".py" else "."  # a config in Python may be imported
+    for number in count(1):
+        mark = MARK if number == 1 else f"{MARK}{join}{number}"
+        beside = path.with_name(f"{path.stem}{join}{mark}{path.suffix}")
+        if not beside.exists():
+            return _write(beside, text)
+        if beside.read_bytes() == text.encode():
+            break
+    return beside
 
 
 def _write(path: Path, text: str) -> Path:

@@ -38,6 +38,15 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Length:
+    """Optimizer steps the speed-up is for."""
+
+    steps: int
+    told_by: Binding | None
+    """The training's own limit; None: the user, who has said how many remain."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What to run from now on."""
 
@@ -53,7 +62,7 @@ class Plan:
     """(what was tried or could be, why it is not in the plan)."""
     tuning_seconds: float
     notes: tuple[str, ...] = ()
-    steps_remaining: int | None = None
+    length: Length | None = None
     quality: tuple[Choice, ...] = ()
     """Of the aggressive plan: what another training would bring and cost."""
 
@@ -61,3 +70,11 @@ class Plan:
     def values(self) -> Mapping[str, object]:
         """Settings by knob."""
         return {s.knob: s.after for s in self.settings}
+
+    @property
+    def whole_seconds(self) -> tuple[float, float] | None:
+        """Of the training as it is and with the plan, without evaluations and saves; None: not known."""
+        if self.length is None or self.speedup is None or not self.baseline.step_seconds:
+            return None
+        before = self.length.steps * self.baseline.step_seconds
+        return before, before / self.speedup.ratio

@@ -214,6 +214,19 @@ def test_a_limit_in_micro_batches_follows_the_accumulation(tmp_path: Path) -> No
     assert any("--max_steps counts micro-batches" in note for note in plan.notes)
 
 
+def test_the_whole_training_is_as_long_as_its_limit_says(tmp_path: Path) -> None:
+    """8000 micro-batches are 1000 steps of 16 samples, 8 s each at first."""
+    world = World(folder=tmp_path, argv=("--batch_size", "2", "--accum", "8", "--max_steps", "8000"))
+    assert (plan := world.tune()).length is not None and plan.length.steps == 8000
+    world.counts = lambda change: Counted(steps=6, ended=True, evaluations=0, saves=0)
+    plan = world.tune()
+    assert plan.length is not None and plan.length.steps == 1000
+    assert plan.whole_seconds is not None and plan.speedup is not None
+    before, after = plan.whole_seconds
+    assert before == pytest.approx(1000 * (plan.baseline.step_seconds or 0))
+    assert before / after == pytest.approx(plan.speedup.ratio)
+
+
 def test_a_limit_in_optimizer_steps_stays(tmp_path: Path) -> None:
     plan = counting(tmp_path, ("--max_steps", "800", "--eval_every", "80"), set()).tune()
     assert plan.values == {"micro_batch": 16, "grad_accum": 1}

@@ -61,6 +61,13 @@ def document(plan: Plan, applied: Applied | None) -> dict[str, Any]:
         "rejected": [{"what": what, "why": why} for what, why in plan.rejected],
         "notes": list(plan.notes),
         "tuning_seconds": plan.tuning_seconds,
+        "whole": {
+            "steps": plan.length.steps,
+            "told_by": str(plan.length.told_by) if plan.length.told_by else None,
+            "seconds": list(plan.whole_seconds),
+        }
+        if plan.length and plan.whole_seconds
+        else None,
         "applied": {
             "command": list(applied.command),
             "environment": dict(applied.variables),

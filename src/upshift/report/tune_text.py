@@ -67,7 +67,7 @@ def _sentence(plan: Plan) -> Text:
 def _settings(plan: Plan) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("knob", "before", "after", "gain", "class", "verdict", "where"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for s in plan.settings:
         gain = f"{s.gain:.2f}×" if s.gain else ""
         before = "default" if s.before is None else str(s.before)
@@ -77,16 +77,18 @@ def _settings(plan: Plan) -> Table:
 
 
 def _show_whole(plan: Plan, console: Console) -> None:
-    """The whole training before and after, where its length was given."""
-    if plan.steps_remaining is None or plan.speedup is None or not plan.baseline.step_seconds:
+    """The whole training before and after, where its length is known."""
+    if plan.length is None or plan.whole_seconds is None:
         return
-    before = plan.steps_remaining * plan.baseline.step_seconds
-    after = before / plan.speedup.ratio
+    before, after = (units.seconds(s) for s in plan.whole_seconds)
+    told_by = plan.length.told_by
+    steps = (
+        f"The {plan.length.steps} steps that remain"
+        if told_by is None
+        else (f"The whole training, {plan.length.steps} steps by {told_by}")
+    )
     console.print(
-        Text(
-            f"The {plan.steps_remaining} steps that remain: {units.seconds(before)} → {units.seconds(after)}, "
-            f"and the tuning took {units.seconds(plan.tuning_seconds)}."
-        ),
+        Text(f"{steps}: {before} → {after}, and the tuning took {units.seconds(plan.tuning_seconds)}."),
         highlight=False,
     )
 

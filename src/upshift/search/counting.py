@@ -14,8 +14,10 @@ from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import EVAL_EVERY, LIMIT, SAVE_EVERY, SCHEDULE, Knob
-from upshift.search.bench import Bench
+from upshift.knobs.knob import EVAL_EVERY, LIMIT, MICRO_BATCH, SAVE_EVERY, SCHEDULE, Knob
+from upshift.plan import Length
+from upshift.search.bench import Bench, Standing
+from upshift.search.trial import Trial
 
 _STEPS = 6
 _LONGEST = 8
@@ -67,6 +69,20 @@ def counted_with_them(change: Change, seen: Seen, known: Sequence[Count]) -> tup
     """What the learning rate's schedule is set with: to be brought along where it shows that it must."""
     taken = {count.binding for count in known}
     return tuple(c for knob in SCHEDULE for c in _all(knob, change, seen) if c.binding not in taken)
+
+
+def length(bench: Bench, baseline: Trial, best: Standing, seen: Seen) -> Length | None:
+    """How many steps it is about: as the user says, else the training's own limit, where its unit is known."""
+    if bench.request.steps_remaining is not None:
+        return Length(steps=bench.request.steps_remaining, told_by=None)
+    accum = baseline.grad_accum or 1
+    in_micro_batches = LIMIT.name in best.values
+    if accum > 1 and MICRO_BATCH.name not in best.values:
+        return None  # nobody has asked what it counts
+    for count in first_count(LIMIT, bench.request.now, seen):
+        steps = count.value // accum if in_micro_batches else count.value
+        return Length(steps=steps, told_by=count.binding)
+    return None
 
 
 def first_count(knob: Knob, change: Change, seen: Seen, least: int = 2) -> list[Count]:

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from upshift.errors import NothingMeasured
 from upshift.plan import Plan
-from upshift.search import cadence, micro_batch, others, quality
+from upshift.search import cadence, counting, micro_batch, others, quality
 from upshift.search.bench import AGGRESSIVE, Bench, Request, Standing, Turned, Ways
 from upshift.search.confirm import Speedup, confirm
 from upshift.search.trial import Trial
@@ -41,7 +41,7 @@ def tune(request: Request, ways: Ways) -> Plan:
         rejected=tuple(bench.rejected),
         tuning_seconds=bench.seconds,
         notes=tuple(bench.notes),
-        steps_remaining=request.steps_remaining,
+        length=counting.length(bench, baseline, best, seen),
     )
 
 
