@@ -21,9 +21,9 @@ from upshift.session import POLL_SECONDS, Settings, opened, stop_signals
 
 _TURN_SECONDS = 0.3
 """Of the faster side, at the least: waking up costs caches."""
-_WARM_TURNS, _WARM_SECONDS = 2, 2.0
+_WARM_TURNS, _WARM_SECONDS = 2, 1.0
 """After the first turn, which is the start: for all, and of the slower side."""
-_RATIO_SECONDS = 3.0
+_RATIO_SECONDS = 2.0
 """Of all sides together: what makes up a pair."""
 _UNSEEN = 0.8
 """Of a turn: passes before it is looked for more often. Looking takes a core, and where all compute that is felt."""

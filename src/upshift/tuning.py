@@ -61,7 +61,7 @@ class Launching:
     isolate: str = "auto"
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
-    look_seconds: float = 5.0
+    look_seconds: float = 4.0
     """Of steps, of the run as it is."""
 
 
