@@ -117,6 +117,17 @@ def test_an_effective_batch_that_only_informs(tmp_path: Path) -> None:
     assert World(folder=tmp_path, argv=argv).tune().values == {"micro_batch": 16, "grad_accum": 1}
 
 
+def test_a_batch_and_an_accumulation_of_the_same_number(tmp_path: Path) -> None:
+    """Both are 4, and the accumulation is known by its number alone: it is not the batch's own place."""
+
+    def read(change):
+        return int(str(Flag("--batch_size").now(change))), int(str(Flag("--batch_multiplier").now(change)))
+
+    argv = ("--batch_size", "4", "--batch_multiplier", "4")
+    plan = World(folder=tmp_path, argv=argv, read=read).tune()
+    assert plan.values == {"micro_batch": 16, "grad_accum": 1}
+
+
 def test_a_loader_bound_run_keeps_its_batch(tmp_path: Path) -> None:
     plan = World(folder=tmp_path, data_share=0.8).tune()
     assert plan.settings == ()

@@ -119,7 +119,7 @@ WHOLE_BATCH = Knob(
     name="effective_batch",
     effect=QUALITY,
     names=_pattern(
-        r"(total|global|effective|desired|full)[_-]?(train[_-]?)?(batch([_-]?size)?|tokens)|tokens[_-]per[_-](step|batch|update)"
+        r"(total|global|effective|desired|full)[_-]?(train[_-]?)?(batch([_-]?size)?|tokens)$|tokens[_-]per[_-](step|batch)$"
     ),
     unlike=_pattern(r"eval|val[_-]|test"),
     values=lambda now: (),

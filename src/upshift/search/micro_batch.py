@@ -271,10 +271,15 @@ def _pairs_of_places(bench: Bench, best: Standing, seen: Seen) -> Iterator[tuple
     accumulations: list[Binding | None] = list(
         _places(GRAD_ACCUM, best.trial.grad_accum, best.change, seen, given)
     )
-    follows = bool(candidates(WHOLE_BATCH, None, best.change, seen)) and GRAD_ACCUM.name not in given
+    samples = (best.trial.micro_batch or 1) * (best.trial.grad_accum or 1)
+    follows = GRAD_ACCUM.name not in given and any(
+        isinstance(place.value, int) and place.value >= samples
+        for place in candidates(WHOLE_BATCH, None, best.change, seen)
+    )
     for batch in batches:
         # What belongs together is set together. Stable: otherwise the order of likelihood stays.
-        nearest = sorted(accumulations, key=lambda place: _home(place) != _home(batch))
+        others = [place for place in accumulations if place != batch]
+        nearest = sorted(others, key=lambda place: _home(place) != _home(batch))
         for accumulation in [None, *nearest] if follows else [*nearest, None]:
             yield batch, accumulation
 

@@ -40,6 +40,8 @@ def _watched(torch, recorder, name, original, note):
         result = original(*args, **kwargs)
         if is_compiling() or get_ident() != recorder.thread or not torch.is_grad_enabled():
             return result
+        if type(result) is not torch.Tensor:  # a graph of this call is being made: there are no values
+            return result
         row = describe(args, kwargs, result)
         if row is not None:
             note(row)
