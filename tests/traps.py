@@ -170,6 +170,7 @@ TRAPS = (
     _dropout("lora"),
     _against("--checkpoint", "same"),
     _against("--compile", "same"),
+    _against("--whole", "same"),
     _against("--sdpa", "same"),
     _against("--fused", "same"),
     _against("--bf16", "within_noise", "precision", says="ρ"),

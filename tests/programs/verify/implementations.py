@@ -1,4 +1,7 @@
-"""The same model, computed in other ways: --checkpoint, --compile, --sdpa, --bf16, --fused, --lr."""
+"""The same model, computed in other ways: --checkpoint, --compile, --sdpa, --bf16, --fused, --lr.
+
+--whole: one graph of model and loss.
+"""
 
 import argparse
 import contextlib
@@ -41,9 +44,18 @@ class Model(nn.Module):
         return self.out(x.mean(1))
 
 
+class WithLoss(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(self.model(x).float(), y)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("checkpoint", "compile", "sdpa", "bf16", "fused"):
+    for name in ("checkpoint", "compile", "whole", "sdpa", "bf16", "fused"):
         parser.add_argument("--" + name, action="store_true")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--batch-size", type=int, default=8)
@@ -51,6 +63,9 @@ def main():
     torch.manual_seed(0)
     model = Model(args)
     run = torch.compile(model) if args.compile else model
+    take_loss = WithLoss(run)
+    if args.whole:
+        take_loss = torch.compile(take_loss, backend="aot_eager")
     inputs, labels = torch.randn(256, 10, 24), torch.randint(0, 7, (256,))
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, fused=args.fused or None)
     at = 0
@@ -59,7 +74,7 @@ def main():
         rows = slice(at, at + args.batch_size)
         at = (at + args.batch_size) % 256
         with autocast:
-            loss = nn.functional.cross_entropy(run(inputs[rows]).float(), labels[rows])
+            loss = take_loss(inputs[rows], labels[rows])
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
