@@ -251,7 +251,8 @@ def _on_gradients(facts: _Facts) -> Verdict:
     worst = facts.worst
     assert worst is not None
     finer = {m.dtype for s in a.steps for m in s.micro} | {m.dtype for s in b.steps for m in s.micro}
-    if _precision(a) != _precision(b):
+    known = _precision(a), _precision(b)
+    if all(known) and known[0] != known[1]:
         return _on_precision(facts, finer)
     off = [d for d in facts.comparable if facts.over(d)]
     if off and facts.epsilon64 is not None and facts.epsilon64 <= _SETTLED:
@@ -288,8 +289,9 @@ def _on_gradients(facts: _Facts) -> Verdict:
     )
 
 
-def _precision(trace: Trace) -> frozenset[str | None]:
-    return frozenset(m.dtype for s in trace.steps for m in s.micro)
+def _precision(trace: Trace) -> frozenset[str]:
+    """Empty where it was not seen: in one compiled graph of model and loss nothing is."""
+    return frozenset(m.dtype for s in trace.steps for m in s.micro if m.dtype)
 
 
 def _on_precision(facts: _Facts, dtypes: set[str | None]) -> Verdict:
