@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import alive, below
 from upshift_cli import UPSHIFT, environment, upshift
 
 pytestmark = pytest.mark.timed
@@ -126,6 +127,28 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
     assert len(keys) == len(set(keys)), "a finished trial was run again"
     assert keys[: len(before)] == [json.loads(line)["key"] for line in before]
     assert json.loads(done.stdout)["best"]["micro_batch"] >= 8
+
+
+def test_a_signal_ends_it_while_it_proves(tmp_path: Path) -> None:
+    """A run of the proof that was ended from outside is no verdict, and no reason to go on."""
+    folder = project(tmp_path)
+    tuning = subprocess.Popen(
+        [*UPSHIFT, "tune", "--only", "micro_batch", "--", sys.executable, "train.py"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert tuning.stderr is not None
+    assert any("is it the same training?" in line for line in tuning.stderr)
+    time.sleep(0.5)
+    started = below(tuning.pid)
+    tuning.send_signal(signal.SIGTERM)
+    _, rest = tuning.communicate(timeout=20)
+    assert tuning.returncode == 130, rest
+    assert "goes on from there" in rest
+    assert started and not alive(started)
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def tune(request: Request, launching: Launching, view: View) -> Plan:
     runs = Runs(request.now, launching, view.tell)
     try:
         return search(request, replace(runs.ways(), attach=view.attach))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         raise Interrupted(
             f"stopped; the trials so far are in {runs.journal.path}, and the same command goes on from there"
         ) from None

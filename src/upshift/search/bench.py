@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 
-from upshift.errors import UpshiftError
+from upshift.errors import Interrupted, UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
@@ -208,6 +208,8 @@ class Bench:
         self.tell("is it the same training?")
         try:
             verdict = self.ways.prove(change, values)
+        except Interrupted:
+            raise
         except UpshiftError as error:
             self.note(f"no verdict: {error.message}")
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from upshift.errors import NotBound, ProgramFailed, UpshiftError
+from upshift.errors import Interrupted, NotBound, ProgramFailed, UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
@@ -172,6 +172,8 @@ def _in_double(runs: _Counted, evidence: Evidence, now: Side, there: Side, steps
     except ProgramFailed as error:
         last = (error.output.strip().splitlines() or [""])[-1]
         return replace(evidence, notes=(f"float64 could not be tried: {last[:160]}",))
+    except Interrupted:
+        raise
     except UpshiftError as error:
         return replace(evidence, notes=(f"float64 could not be tried: {error.message}",))
     return replace(evidence, a64=a64, b64=b64)
