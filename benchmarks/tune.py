@@ -1,4 +1,4 @@
-"""What `upshift tune` finds, against every combination there is. `make bench-tune`, which takes more than an hour.
+"""What `upshift tune` finds, against every combination there is. `make bench-tune`, which takes two hours.
 
 For each training of trainers.py: tune it; then run the whole grid of the knobs it was given, one short run a cell, as
 tune's own trials; then let Optuna's TPE choose as many cells as tune has run trials. What each has chosen runs beside
@@ -36,7 +36,7 @@ HERE = Path(__file__).resolve().parent
 TRAINERS, FINDERS = HERE / "trainers.py", HERE / "finders.py"
 RESULTS = HERE / "results" / "tune.json"
 KINDS = ("calls", "loader", "optimizer", "recompute", "threads")
-EFFECTIVE = 12
+EFFECTIVE = 24
 PRECISION = 0.03
 ENVIRONMENT = {"OMP_NUM_THREADS": "2"}
 """As torch would have it here, said so that a cell is told by its settings."""
@@ -59,7 +59,7 @@ class Search:
     @property
     def now(self) -> Change:
         recompute = str(self.kind == "recompute")
-        argv = [sys.executable, str(TRAINERS), self.kind, "--batch-size", "1", "--grad-accum", "12"]
+        argv = [sys.executable, str(TRAINERS), self.kind, "--batch-size", "2", "--grad-accum", "12"]
         argv += ["--num-workers", "0", "--fused", "False", "--grad-checkpointing", recompute]
         return Change(command=understand(argv, self.folder), environment=ENVIRONMENT)
 
@@ -167,7 +167,7 @@ def against_the_grid(kind: str, slices: int) -> dict:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         search = Search(kind, Path(folder))
         document, chosen = tuned(search)
-        runs = Runs(search.now, Launching(), lambda text: None)
+        runs = Runs(search.now, Launching(precise=True), lambda text: None)
         runs.look(search.now)
         best, best_rate, seconds = grid(search, runs)
         by_tpe = tpe(search, runs, len(document["trials"]))

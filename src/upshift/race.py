@@ -21,8 +21,8 @@ from upshift.session import POLL_SECONDS, Settings, opened, stop_signals
 
 _TURN_SECONDS = 0.3
 """Of the faster side, at the least: waking up costs caches."""
-_WARM_TURNS, _WARM_SECONDS = 2, 1.0
-"""After the first turn, which is the start: for all, and of the slower side."""
+_WARM_SECONDS = 1.0
+"""Of the slower side's turns after the start, at the least: they are not compared."""
 _RATIO_SECONDS = 2.0
 """Of all sides together: what makes up a pair."""
 _UNSEEN = 0.8
@@ -32,12 +32,17 @@ _LATE, _LATE_SECONDS = 10.0, 120.0
 
 
 def race(
-    sides: Sequence[tuple[Command, Settings]], step_seconds: Sequence[float], first_step_seconds: float
+    sides: Sequence[tuple[Command, Settings]],
+    step_seconds: Sequence[float],
+    first_step_seconds: float,
+    *,
+    precise: bool = False,
 ) -> Generator[tuple[float, float], None, None]:
     """Yield seconds of both for the same steps, again and again, until a run ends or the caller has enough.
 
     A turn is as many steps for both: with the same seed they have the same samples, whose lengths differ from step
-    to step. A much faster side has less time that way and would be known less well: it starts several times over.
+    to step. A much faster side has less time that way and is known less well: if `precise`, it starts several times
+    over.
     """
     fast, slow = min(step_seconds), max(step_seconds)
     steps = math.ceil(_TURN_SECONDS / fast)
@@ -45,13 +50,13 @@ def race(
         old, new = (
             [
                 Racer(*_open(stack, command, replace(settings, turns=steps)), stopped, each * steps)
-                for _ in range(copies(each, slow))
+                for _ in range(copies(each, slow, precise))
             ]
             for (command, settings), each in zip(sides, step_seconds, strict=True)
         )
         if not _begun([*old, *new], first_step_seconds):
             return
-        warm = max(_WARM_TURNS, math.ceil(_WARM_SECONDS / (slow * steps)))
+        warm = math.ceil(_WARM_SECONDS / (slow * steps))
         number, before, after = 0, 0.0, 0.0
         while True:
             number += 1
@@ -71,13 +76,13 @@ def race(
                 before = after = 0.0
 
 
-def copies(step_seconds: float, slowest: float) -> int:
+def copies(step_seconds: float, slowest: float, precise: bool) -> int:
     """How often to start this side: half-way, as starting costs too, to as much time for it as for the slowest."""
-    return round(math.sqrt(slowest / step_seconds))
+    return round(math.sqrt(slowest / step_seconds)) if precise else 1
 
 
 def _begun(racers: Sequence[Racer], seconds: float) -> bool:
-    """All start at once, for that is not compared, and each sleeps after its first turn; False: one has none."""
+    """All start at once, for that is not compared, and each sleeps after its first step; False: one makes none."""
     given_up = time.perf_counter() + seconds * len(racers)
     starting = list(racers)
     while starting and time.perf_counter() < given_up:

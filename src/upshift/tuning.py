@@ -63,6 +63,8 @@ class Launching:
     timeout_seconds: float = 1800.0
     look_seconds: float = 4.0
     """Of steps, of the run as it is."""
+    precise: bool = False
+    """Speed-ups must be known well, not just well enough to decide."""
 
 
 class View(Protocol):
@@ -229,7 +231,9 @@ class Runs:
         steps = [trial.step_seconds or 0.0 for trial in self._trials(before, after)]
         while True:
             taken = 0
-            with closing(race(sides, steps, self.launching.first_step_seconds)) as pairs:
+            with closing(
+                race(sides, steps, self.launching.first_step_seconds, precise=self.launching.precise)
+            ) as pairs:
                 for pair in pairs:
                     taken += 1
                     yield pair
@@ -249,7 +253,10 @@ class Runs:
         steps = [t.step_seconds for t in trials if t.step_seconds]
         if len(steps) < len(sides):
             return False
-        needed = sum(copies(s, max(steps)) * (t.peak_bytes or 0) for s, t in zip(steps, trials, strict=True))
+        needed = sum(
+            copies(s, max(steps), self.launching.precise) * (t.peak_bytes or 0)
+            for s, t in zip(steps, trials, strict=True)
+        )
         return (
             alone
             and needed < _ROOM * psutil.virtual_memory().available

@@ -113,6 +113,7 @@ def _tune(options: argparse.Namespace) -> int:
         isolate=options.isolation,
         first_step_seconds=options.first_step_timeout,
         timeout_seconds=options.timeout,
+        precise=options.precision is not None,
     )
     if options.list_knobs:
         with console().status("looking at the run as it is"):

@@ -29,7 +29,9 @@ class Turns:
     def stepped(self) -> None:
         """An optimizer step has ended."""
         self._made += 1
-        if self._made % self._steps:
+        if (
+            self._made - 1
+        ) % self._steps:  # the first sleep is after the first step: others may be starting beside it
             return
         seconds = perf_counter() - self._begun
         self._recorder.send()  # the marks of this turn come by
