@@ -29,7 +29,7 @@ class Clips(Dataset):
         row = self.rows[index]
         if self.decode:
             level, readings = 0.0, []
-            for value in row.tolist() * 12:
+            for value in row.tolist() * 60:
                 level = 0.9 * level + 0.1 * value
                 readings.append(level)
             row = row + sum(readings) * 1e-6

@@ -38,8 +38,8 @@ from upshift.verify.trace import read as read_trace
 from upshift.verify.verdict import Verdict
 from upshift.verify.verify import Question, verify
 
-_SHORTEST, _LONGEST = 2.0, 20.0
-"""Seconds of steps in a trial."""
+_SHORTEST, _LONGEST = 1.8, 20.0
+"""Seconds of steps in a trial. The agent tells of them once a second, so a little less than two is two."""
 _STEPS = 8.0
 """Steps it should hold, if that fits between the two."""
 _COUNTING_SECONDS = 90.0
@@ -61,7 +61,7 @@ class Launching:
     isolate: str = "auto"
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
-    look_seconds: float = 4.0
+    look_seconds: float = 3.8
     """Of steps, of the run as it is."""
     precise: bool = False
     """Speed-ups must be known well, not just well enough to decide."""
