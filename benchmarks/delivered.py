@@ -96,14 +96,16 @@ def raced_seconds(folder: Path) -> float:
 
 def beside_each_other(folder: Path, old: list[str], applied: dict, seconds: float) -> list[Pair]:
     """Pairs of ten steps each, for so many seconds of the old config."""
-    runs = [
-        Alone(folder, old, {}, "old"),
-        Alone(folder, applied["command"], applied["environment"], "new"),
-    ]
+    runs: list[Alone] = []
     pairs: list[Pair] = []
     try:
-        for run in runs:
-            run.turn()  # the first steps warm up
+        # The second starts when the first one sleeps. The first steps warm up.
+        for name, argv, environment in (
+            ("old", old, {}),
+            ("new", applied["command"], applied["environment"]),
+        ):
+            runs.append(Alone(folder, argv, environment, name))
+            runs[-1].turn()
         while sum(before for before, _ in pairs) < seconds:
             order = runs if len(pairs) % 2 else runs[::-1]
             took = {run: run.turn() for run in order}
