@@ -61,18 +61,21 @@ KINDS = [
     ("by_module.py", "chosen.py:batch_size", "chosen.py:ACCUMULATION"),
     ("by_exec.py overrules.py", "overrules.py:batch_size", "overrules.py:gradient_accumulation_steps"),
     ("derived.py", "--batch_size", None),
+    ("pieces.py", None, "--gradient_accumulation_steps"),
 ]
 
 
 # The others run with `make test-slow`.
-ALWAYS = ("by_jsonargparse.py", "by_hydra.py", "by_trainer.py", "overrules.py", "derived.py")
+ALWAYS = ("by_jsonargparse.py", "by_hydra.py", "by_trainer.py", "overrules.py", "derived.py", "pieces.py")
 
 
 @pytest.mark.parametrize(
     ("command", "batch", "accumulation"),
     [pytest.param(*k, id=k[0], marks=[] if k[0].endswith(ALWAYS) else pytest.mark.slow) for k in KINDS],
 )
-def test_found_and_confirmed(command: str, batch: str, accumulation: str | None, tmp_path: Path) -> None:
+def test_found_and_confirmed(
+    command: str, batch: str | None, accumulation: str | None, tmp_path: Path
+) -> None:
     folder = tmp_path / "project"
     shutil.copytree(PROGRAMS, folder)
     now = Change(
@@ -85,5 +88,5 @@ def test_found_and_confirmed(command: str, batch: str, accumulation: str | None,
     bound, shown = bind(bench, Standing(trial=baseline, change=now), seen, TARGET)
     assert bound is not None and shown is not None, bench.rejected
     assert (shown.micro_batch, shown.grad_accum) == (TARGET, 2)
-    assert str(bound.micro_batch) == batch
+    assert str(bound.micro_batch) == str(batch)
     assert str(bound.grad_accum) == str(accumulation)

@@ -112,6 +112,20 @@ def test_accumulation_derived_beside_a_flag_for_it_that_is_dead(tmp_path: Path) 
     assert plan.values == {"micro_batch": 16}
 
 
+def test_a_batch_that_the_accumulation_cuts_into_pieces(tmp_path: Path) -> None:
+    """--train_batch_size is that of a step; micro-batches follow from the accumulation."""
+
+    def read(change):
+        accum = int(str(Flag("--accum").now(change)))
+        return int(str(Flag("--train_batch_size").now(change))) // accum, accum
+
+    argv = ("--train_batch_size", "16", "--accum", "8")
+    plan = World(folder=tmp_path, argv=argv, read=read).tune()
+    assert plan.values == {"grad_accum": 1}
+    assert plan.settings[0].gain is not None
+    assert plan.change.command.argv[-4:] == ("--train_batch_size", "16", "--accum", "1")
+
+
 def test_an_effective_batch_that_only_informs(tmp_path: Path) -> None:
     argv = ("--batch_size", "2", "--accum", "8", "--total_batch_size", "16")
     assert World(folder=tmp_path, argv=argv).tune().values == {"micro_batch": 16, "grad_accum": 1}

@@ -14,7 +14,7 @@ from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import EVAL_EVERY, LIMIT, MICRO_BATCH, SAVE_EVERY, SCHEDULE, Knob
+from upshift.knobs.knob import EVAL_EVERY, GRAD_ACCUM, LIMIT, MICRO_BATCH, SAVE_EVERY, SCHEDULE, Knob
 from upshift.plan import Length
 from upshift.search.bench import Bench, Standing
 from upshift.search.trial import Trial
@@ -77,7 +77,7 @@ def length(bench: Bench, baseline: Trial, best: Standing, seen: Seen) -> Length 
         return Length(steps=bench.request.steps_remaining, told_by=None)
     accum = baseline.grad_accum or 1
     in_micro_batches = LIMIT.name in best.values
-    if accum > 1 and MICRO_BATCH.name not in best.values:
+    if accum > 1 and not {MICRO_BATCH.name, GRAD_ACCUM.name} & set(best.values):
         return None  # nobody has asked what it counts
     for count in first_count(LIMIT, bench.request.now, seen):
         steps = count.value // accum if in_micro_batches else count.value

@@ -27,9 +27,9 @@ _MOST_BINDINGS = 6
 class Bound:
     """Where micro-batch and accumulation were shown to be set."""
 
-    micro_batch: Binding
+    micro_batch: Binding | None
     grad_accum: Binding | None
-    """None: it follows by itself."""
+    """None, of either: it follows from the other."""
     effective: int
     """Samples of a step, on one rank."""
     accum: int
@@ -39,7 +39,8 @@ class Bound:
 
     def set(self, change: Change, size: int) -> Change:
         """The change with this micro-batch, and all that follows."""
-        change = self.micro_batch.apply(change, size)
+        if self.micro_batch is not None:
+            change = self.micro_batch.apply(change, size)
         if self.grad_accum is not None:
             change = self.grad_accum.apply(change, self.effective // size)
         for count in self.counts:
@@ -173,16 +174,18 @@ def _settings(bound: Bound, micro: int, size: int, gain: float, verdict: Verdict
             before=before,
             after=after,
             effect=EXACT,
-            gain=gain if knob == MICRO_BATCH.name else None,
+            gain=gain if binding == (bound.micro_batch or bound.grad_accum) else None,
             reason=why,
             binding=binding,
             verdict=verdict,
         )
 
     accum = bound.effective // size
-    yield setting(MICRO_BATCH.name, micro, size, bound.micro_batch, MICRO_BATCH.why)
+    if bound.micro_batch is not None:
+        yield setting(MICRO_BATCH.name, micro, size, bound.micro_batch, MICRO_BATCH.why)
     if bound.grad_accum is not None:
-        yield setting(GRAD_ACCUM.name, bound.accum, accum, bound.grad_accum, GRAD_ACCUM.why)
+        why = GRAD_ACCUM.why if bound.micro_batch is not None else MICRO_BATCH.why
+        yield setting(GRAD_ACCUM.name, bound.accum, accum, bound.grad_accum, why)
     for count in bound.counts:
         after = count.after(bound.accum, accum)
         yield setting(count.knob.name, count.value, after, count.binding, count.knob.why)
@@ -223,7 +226,7 @@ def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound |
     dead: set[str] = set()
     counts: tuple[Count, ...] | None = None
     for batch, accumulation in _pairs_of_places(bench, best, seen):
-        if str(batch) in dead:
+        if batch is not None and str(batch) in dead:
             continue
         if attempts == _MOST_BINDINGS or not bench.time_for():
             break
@@ -240,13 +243,17 @@ def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound |
         try:
             changed = bound.set(best.change, target)
         except UpshiftError as error:
-            bench.reject(str(batch), error.message)
+            bench.reject(str(batch or accumulation), error.message)
             continue
         shown = bench.attempt(changed, {**best.values, **bound.values(target)})
         if shown.outcome == OOM:
             return bound, shown
         if not shown.ok:
-            bench.reject(f"micro_batch → {target} through {batch}", shown.why or shown.outcome)
+            bench.reject(
+                f"micro_batch → {target} through {batch or accumulation}", shown.why or shown.outcome
+            )
+        elif batch is None and shown.micro_batch != target:
+            bench.reject(f"{accumulation} alone", f"the micro-batch became {shown.micro_batch}")
         elif shown.micro_batch != target:
             dead.add(str(batch))
             bench.reject(str(batch), "set, and the micro-batch stayed what it was")
@@ -264,13 +271,13 @@ def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound |
     return None, None
 
 
-def _pairs_of_places(bench: Bench, best: Standing, seen: Seen) -> Iterator[tuple[Binding, Binding | None]]:
-    """(where the batch is set, where the accumulation is) in the order of likelihood."""
+def _pairs_of_places(
+    bench: Bench, best: Standing, seen: Seen
+) -> Iterator[tuple[Binding | None, Binding | None]]:
+    """(where the batch is set, where the accumulation is) in the order of likelihood. None: it follows."""
     given = bench.request.bindings
     batches = _places(MICRO_BATCH, best.trial.micro_batch, best.change, seen, given)
-    accumulations: list[Binding | None] = list(
-        _places(GRAD_ACCUM, best.trial.grad_accum, best.change, seen, given)
-    )
+    accumulations = _places(GRAD_ACCUM, best.trial.grad_accum, best.change, seen, given)
     samples = (best.trial.micro_batch or 1) * (best.trial.grad_accum or 1)
     follows = GRAD_ACCUM.name not in given and any(
         isinstance(place.value, int) and place.value >= samples
@@ -282,6 +289,10 @@ def _pairs_of_places(bench: Bench, best: Standing, seen: Seen) -> Iterator[tuple
         nearest = sorted(others, key=lambda place: _home(place) != _home(batch))
         for accumulation in [None, *nearest] if follows else [*nearest, None]:
             yield batch, accumulation
+    # The batch that is set may be that of a step, cut into as many pieces as the accumulation says.
+    if MICRO_BATCH.name not in given and candidates(MICRO_BATCH, samples, best.change, seen):
+        for place in accumulations:
+            yield None, place
 
 
 def _home(place: Binding | None) -> str:
