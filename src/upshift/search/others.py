@@ -15,6 +15,8 @@ from upshift.search.worth import LEAST, bound
 
 _WORTH_A_LEVER = 1.1
 """What only upshift can carry must bring more: the run would no longer go without it."""
+_WITH_A_LOOK = 2.5
+"""What a knob that pays costs, in trials: the trial, a second look beside the best, the proof."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
         if option is None:
             continue
         for value in option.values:
-            if not bench.time_for():
+            if not bench.time_for(_WITH_A_LOOK):
                 return best
             best = tried(bench, best, option, value)
     return best
