@@ -19,8 +19,8 @@ from upshift.keeper_process import KeeperProcess, Refused
 from upshift.rundir import RunDir
 from upshift.session import POLL_SECONDS, Settings, opened, stop_signals
 
-_TURN_SECONDS = 0.3
-"""Of the faster side, at the least: waking up costs caches."""
+_TURN_SECONDS, _PRECISE_TURN_SECONDS = 0.3, 1.5
+"""Of the faster side, at the least: waking up costs caches, some per cent of a short turn and only of the faster side."""
 _WARM_SECONDS = 1.0
 """Of the slower side's turns after the start, at the least: they are not compared."""
 _RATIO_SECONDS = 2.0
@@ -45,7 +45,7 @@ def race(
     over.
     """
     fast, slow = min(step_seconds), max(step_seconds)
-    steps = math.ceil(_TURN_SECONDS / fast)
+    steps = math.ceil((_PRECISE_TURN_SECONDS if precise else _TURN_SECONDS) / fast)
     with ExitStack() as stack, stop_signals() as stopped:
         old, new = (
             [
