@@ -20,7 +20,7 @@ from upshift.rundir import RunDir
 from upshift.session import POLL_SECONDS, Settings, opened, stop_signals
 
 _TURN_SECONDS, _PRECISE_TURN_SECONDS = 0.3, 1.5
-"""Of the faster side, at the least: waking up costs caches, some per cent of a short turn and only of the faster side."""
+"""Of the faster side, at the least: waking up costs caches, some per cent of a short turn and less of a long one."""
 _WARM_SECONDS = 1.0
 """Of the slower side's turns after the start, at the least: they are not compared."""
 _RATIO_SECONDS = 2.0
