@@ -38,6 +38,7 @@ RESULTS = HERE / "results" / "tune.json"
 KINDS = ("calls", "loader", "optimizer", "recompute", "threads")
 EFFECTIVE = 24
 PRECISION = 0.03
+FEW_SLICES = 6
 ENVIRONMENT = {"OMP_NUM_THREADS": "2"}
 """As torch would have it here, said so that a cell is told by its settings."""
 AXES: dict[str, tuple[Binding, tuple[object, ...]]] = {
@@ -140,15 +141,15 @@ def finder(name: str) -> int:
     return int(done.stdout.split()[-1])
 
 
-def by_finders(search: Search, runs: Runs, top: Change, slices: int) -> dict:
-    """What the finders choose for the recurrent training, with today's other settings."""
+def by_finders(search: Search, runs: Runs, top: Change) -> dict:
+    """What the finders choose for the recurrent training, with today's other settings: a few slices show it."""
     found = {}
     for name in ("hugging_face", "lightning"):
         size = finder(name)
         cut = max(d for d in divisors(EFFECTIVE) if d <= size)
         change = Flag("--batch-size").apply(search.now, cut)
         change = Flag("--grad-accum").apply(change, EFFECTIVE // cut)
-        found[name] = {"found": size, "cut_to": cut, "over_grid": beside(runs, top, change, slices)}
+        found[name] = {"found": size, "cut_to": cut, "over_grid": beside(runs, top, change, FEW_SLICES)}
     return found
 
 
@@ -167,7 +168,7 @@ def against_the_grid(kind: str, slices: int) -> dict:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         search = Search(kind, Path(folder))
         document, chosen = tuned(search)
-        runs = Runs(search.now, Launching(precise=True), lambda text: None)
+        runs = Runs(search.now, Launching(), lambda text: None)
         runs.look(search.now)
         best, best_rate, seconds = grid(search, runs)
         by_tpe = tpe(search, runs, len(document["trials"]))
@@ -184,7 +185,7 @@ def against_the_grid(kind: str, slices: int) -> dict:
             "tuned_over_grid": beside(runs, top, chosen, slices),
             "tpe": by_tpe,
             "tpe_over_grid": beside(runs, top, search.cell(by_tpe), slices),
-            "finders": by_finders(search, runs, top, slices) if kind == "calls" else {},
+            "finders": by_finders(search, runs, top) if kind == "calls" else {},
         }
     Console(stderr=True).print(table([row]))
     return row
@@ -225,7 +226,7 @@ def _interval(found: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--slices", type=int, default=30, help="at most, of a race against the grid's best")
+    parser.add_argument("--slices", type=int, default=16, help="at most, of a race against the grid's best")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     rows: list[dict] = []
