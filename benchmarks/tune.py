@@ -27,10 +27,10 @@ from rich.table import Table
 from upshift.command import understand
 from upshift.knobs.binding import Binding, Flag, Variable
 from upshift.knobs.change import Change
+from upshift.real_runs import Launching, Runs
 from upshift.search.confirm import confirm
 from upshift.search.model import divisors
 from upshift.search.trial import Trial
-from upshift.tuning import Launching, Runs
 
 HERE = Path(__file__).resolve().parent
 TRAINERS, FINDERS = HERE / "trainers.py", HERE / "finders.py"

@@ -10,9 +10,9 @@ import pytest
 
 from upshift.command import understand
 from upshift.knobs.change import Change
+from upshift.real_runs import Launching, Runs
 from upshift.search.bench import Bench, Request, Standing
 from upshift.search.micro_batch import bind
-from upshift.tuning import Launching, Runs
 
 PROGRAMS = Path(__file__).parent / "programs" / "bindings"
 TARGET = 8

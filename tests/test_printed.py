@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from upshift.tuning import printed_validation
+from upshift.real_runs import printed_validation
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from upshift.apply import apply
 from upshift.command import understand
 from upshift.knobs.binding import Lever
 from upshift.knobs.change import Change
-from upshift.tuning import Launching, Runs
+from upshift.real_runs import Launching, Runs
 
 IMAGES = Path(__file__).parent / "programs" / "tune" / "images.py"
 SENTENCES = Path(__file__).parent / "programs" / "tune" / "sentences.py"

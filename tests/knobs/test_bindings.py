@@ -11,9 +11,9 @@ from upshift.command import understand
 from upshift.errors import UsageError
 from upshift.knobs import code, config_file
 from upshift.knobs.binding import Flag, Override
+from upshift.knobs.catalogue import GRAD_ACCUM
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import GRAD_ACCUM
 from upshift.knobs.spoken import parse
 
 SOURCE = '''"""Größe."""

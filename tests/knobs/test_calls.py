@@ -9,9 +9,9 @@ import pytest
 from upshift.command import understand
 from upshift.errors import UsageError
 from upshift.knobs.binding import InCall
+from upshift.knobs.catalogue import BY_NAME, GRAD_ACCUM
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import BY_NAME, GRAD_ACCUM
 
 
 def changed(tmp_path: Path, text: str, argument: str, value: object, number: int = 0) -> str:

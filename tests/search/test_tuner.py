@@ -340,6 +340,22 @@ def test_the_loader_first_then_the_batch(tmp_path: Path) -> None:
     assert [s.knob for s in plan.settings] == ["workers", "micro_batch", "grad_accum"]
 
 
+def test_workers_that_pay_only_with_larger_batches(tmp_path: Path) -> None:
+    """Handing a batch over has a price: with two samples in it workers lose, with sixteen they win."""
+    argv = ("--batch_size", "2", "--accum", "8", "--num_workers", "0")
+
+    def by_workers(change) -> float:
+        handed_over = int(str(Flag("--batch_size").now(change))) >= 8
+        return (2.0 if handed_over else 0.5) if Flag("--num_workers").now(change) else 1.0
+
+    world = World(folder=tmp_path, argv=argv, data_share=0.8, extra=by_workers)
+    plan = world.tune()
+    assert int(str(plan.values["micro_batch"])) >= 8 and int(str(plan.values["workers"])) > 0
+    assert "0.50×" not in why(plan, "workers") and not why(plan, "micro_batch")
+    gains = {s.knob: s.gain for s in plan.settings}
+    assert gains["workers"] is None and gains["micro_batch"] and gains["micro_batch"] > 4
+
+
 def test_a_knob_that_is_fixed_is_not_searched(tmp_path: Path) -> None:
     world = World(folder=tmp_path)
     plan = world.tune(fixed={"micro_batch": 4})

@@ -94,14 +94,15 @@ def _tune(options: argparse.Namespace) -> int:
 
     from upshift import config
     from upshift.apply import apply
+    from upshift.knobs.catalogue import BY_NAME
     from upshift.knobs.change import Change
-    from upshift.knobs.knob import BY_NAME
     from upshift.knobs.spoken import parse
+    from upshift.real_runs import Launching
     from upshift.report.tune_json import document
     from upshift.report.tune_live import TuneView
     from upshift.report.tune_text import show, show_knobs
     from upshift.search.bench import Request
-    from upshift.tuning import Launching, look, tune
+    from upshift.tuning import look, tune
 
     fixed = {name: _value(value) for name, value in options.fixed}
     for name in (*options.only, *options.skip, *fixed):

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from upshift.apply import Applied
+from upshift.knobs.catalogue import FEEDING, GRAD_ACCUM, MICRO_BATCH, PLACED
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import GRAD_ACCUM, MICRO_BATCH, OTHERS
 from upshift.plan import Plan
 from upshift.report import units
 from upshift.search.choice import Loss
@@ -148,7 +148,7 @@ def show_knobs(now: Change, baseline: Trial, seen: Seen, console: Console) -> No
     for name in ("knob", "seen", "set at", "value", "class"):
         table.add_column(name)
     observed = {MICRO_BATCH.name: baseline.micro_batch, GRAD_ACCUM.name: baseline.grad_accum}
-    for knob in (MICRO_BATCH, GRAD_ACCUM, *OTHERS):
+    for knob in (MICRO_BATCH, GRAD_ACCUM, *FEEDING, *PLACED):
         value = observed.get(knob.name)
         found = candidates(knob, value, now, seen) or candidates(knob, None, now, seen)
         for number, candidate in enumerate(found[:4]):

@@ -99,7 +99,7 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True)
 class Ways:
-    """How things are run. For real: tuning.py; played: the tests."""
+    """How things are run. For real: real_runs.py; played: the tests."""
 
     look: Callable[[Change], tuple[Trial, Seen]]
     """The run as it is: how fast, and where its settings come from."""
@@ -162,10 +162,10 @@ class Bench:
             return True
         return share * steps * best.step_seconds > _ATTEMPT * self._longest
 
-    def time_for(self, trials: float = 1.0) -> bool:
-        """Does another trial fit into the budget, with what confirming the best takes in the end?"""
+    def time_for(self, trials: float = 1.0, longer: float = 0.0) -> bool:
+        """Does another trial, so much longer, fit into the budget, with what confirming the best takes in the end?"""
         left = self.request.budget_seconds * (1 - _CONFIRMING) - self.seconds
-        fits = trials * self._longest <= left
+        fits = trials * (self._longest + longer) <= left
         if not fits and "budget" not in dict(self.rejected):
             self.reject("budget", "no time left for further trials; give more with --budget")
         return fits
@@ -233,6 +233,14 @@ class Bench:
     def reject(self, what: str, why: str) -> None:
         """For the table of what did not pay."""
         self.rejected.append((what, why))
+
+    def has_refused(self, knob: str) -> bool:
+        """Was a value of it tried in vain?"""
+        return any(what.startswith(f"{knob} → ") for what, _ in self.rejected)
+
+    def forgive(self, knob: str) -> None:
+        """It pays after all: on top of something else, or with another value."""
+        self.rejected = [(what, why) for what, why in self.rejected if not what.startswith(f"{knob} → ")]
 
     def note(self, sentence: str) -> None:
         """Something to be said once."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from upshift.knobs.counted import EVAL_EVERY, LOG_EVERY, SAVE_EVERY
 from upshift.knobs.discover import Seen
-from upshift.knobs.knob import EVAL_EVERY, LOG_EVERY, SAVE_EVERY
 from upshift.search.bench import Bench, Standing
 from upshift.search.counting import first_count
 from upshift.search.others import Option, tried

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
+from upshift.knobs.catalogue import GRAD_ACCUM, MICRO_BATCH
 from upshift.knobs.change import Change
+from upshift.knobs.counted import EVAL_EVERY, LIMIT, SAVE_EVERY, SCHEDULE
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import EVAL_EVERY, GRAD_ACCUM, LIMIT, MICRO_BATCH, SAVE_EVERY, SCHEDULE, Knob
+from upshift.knobs.knob import Knob
 from upshift.plan import Length
 from upshift.search.bench import Bench, Standing
 from upshift.search.trial import Trial

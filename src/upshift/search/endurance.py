@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from upshift.errors import UpshiftError
 from upshift.knobs.change import Change
+from upshift.knobs.counted import EVAL_EVERY, SAVE_EVERY
 from upshift.knobs.discover import Seen
-from upshift.knobs.knob import EVAL_EVERY, SAVE_EVERY
 from upshift.search.bench import Bench
 from upshift.search.counting import first_count
 from upshift.search.trial import CRASH, OK, OOM

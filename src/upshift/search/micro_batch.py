@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
+from upshift.knobs.catalogue import GRAD_ACCUM, MICRO_BATCH, WHOLE_BATCH
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import EXACT, GRAD_ACCUM, MICRO_BATCH, WHOLE_BATCH, Knob
+from upshift.knobs.knob import EXACT, Knob
 from upshift.plan import Setting
 from upshift.search.bench import SURE, WORTH, Bench, Standing
 from upshift.search.counting import Count, counted_in_micro_batches, counted_with_them
@@ -60,15 +61,15 @@ def waits_for_data(trial: Trial) -> bool:
     return trial.data_share > _LOADER_BOUND
 
 
-def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
-    """The fastest division of the effective batch."""
+def turn(bench: Bench, best: Standing, seen: Seen, *, waiting: bool = False) -> Standing:
+    """The fastest division of the effective batch; `waiting`: even if the run waits for its data."""
     if not bench.request.wants(MICRO_BATCH.name):
         return best
     micro, accum = best.trial.micro_batch, best.trial.grad_accum
     if micro is None or accum is None:
         bench.reject(MICRO_BATCH.name, "the batch could not be observed")
         return best
-    if waits_for_data(best.trial):
+    if waits_for_data(best.trial) and not waiting:
         share = f"{best.trial.data_share:.0%}"
         bench.reject(MICRO_BATCH.name, f"{share} of a step waits for data: the loader comes first")
         return best

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding, Lever, Variable
+from upshift.knobs.catalogue import THREADS
+from upshift.knobs.change import Change
 from upshift.knobs.discover import Candidate, Seen, candidates
-from upshift.knobs.knob import LEVERS, NUMERIC, ORDER, OTHERS, THREADS, VARIABLES, Knob
+from upshift.knobs.knob import NUMERIC, ORDER, Knob
 from upshift.plan import Setting
 from upshift.search.bench import CONSERVATIVE, SURE, WORTH, Bench, Request, Standing
 from upshift.search.trial import Trial, rate
@@ -30,14 +33,14 @@ class Option:
     values: tuple[object, ...]
 
 
-def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
+def turn(bench: Bench, best: Standing, seen: Seen, knobs: Sequence[Knob]) -> Standing:
     """The best of what each of them offers."""
-    for knob in (*VARIABLES, *OTHERS, *LEVERS):
+    for knob in knobs:
         option = _option(bench, knob, best, seen)
         if option is None:
             continue
         for value in option.values:
-            if not bench.time_for(_WITH_A_LOOK):
+            if not bench.time_for(_WITH_A_LOOK, knob.start_seconds):
                 return best
             best = tried(bench, best, option, value)
     return best
@@ -77,16 +80,41 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
         if too_late:
             bench.reject(what, too_late)
             return best
-    verdict = bench.proven(changed, values, what)
+    return _taken(bench, best, option, trial, changed, gain) or best
+
+
+def regardless(bench: Bench, best: Standing, seen: Seen, knob: Knob) -> Standing | None:
+    """With the best of the values of a knob that were all refused for their speed: for what pays together."""
+    option = _option(bench, knob, best, seen)
+    tried = [t for t in bench.trials if t.ok and _only(knob, best.values, t.settings)]
+    if option is None or not tried:
+        return None
+    trial = max(tried, key=lambda t: rate(t, t.settings))
+    changed = option.binding.apply(best.change, trial.settings[knob.name])
+    return _taken(bench, best, option, trial, changed, None)
+
+
+def _only(knob: Knob, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
+    """Is this knob all that has changed?"""
+    return knob.name in after and {**before, knob.name: after[knob.name]} == dict(after)
+
+
+def _taken(
+    bench: Bench, best: Standing, option: Option, trial: Trial, changed: Change, gain: float | None
+) -> Standing | None:
+    """The best with this knob turned as in this trial, if that is proven."""
+    knob = option.knob
+    value = trial.settings[knob.name]
+    verdict = bench.proven(changed, trial.settings, f"{knob.name} → {value}")
     if verdict is None:
-        return best
+        return None
     before = next((s for s in best.settings if s.knob == knob.name), None)
     setting = Setting(
         knob=knob.name,
         before=before.before if before else option.now,
         after=value,
         effect=knob.effect,
-        gain=(before.gain or 1.0) * gain if before else gain,
+        gain=gain * (before.gain or 1.0) if before and gain else gain,
         reason=knob.why,
         binding=option.binding,
         verdict=verdict,

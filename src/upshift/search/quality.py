@@ -13,7 +13,8 @@ from typing import Any
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import EPOCHS, EVAL_PART, QUALITY_KNOBS, SEQUENCE, Knob
+from upshift.knobs.knob import Knob
+from upshift.knobs.quality import EPOCHS, EVAL_PART, QUALITY_KNOBS, SEQUENCE
 from upshift.search.bench import Bench, Learned, Standing
 from upshift.search.choice import Choice, loss_at
 from upshift.search.trial import Trial

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from upshift.knobs.change import Change
-from upshift.knobs.knob import EVAL_EVERY, SAVE_EVERY
+from upshift.knobs.counted import EVAL_EVERY, SAVE_EVERY
 from upshift.measure.profile import Profile, measure, steady, training
 from upshift.outcomes import failed
 from upshift.session import Outcome
@@ -98,6 +98,11 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
     if failed(outcome):
         memory = bool(_OUT_OF_MEMORY.search(said)) or outcome.exit_code == -9
         return Trial(settings=settings, outcome=OOM if memory else CRASH, seconds=seconds, why=last)
+    void = next((f for p in outcome.processes for f in p.lever_failures), None)
+    if void is not None:
+        return Trial(
+            settings=settings, outcome=CRASH, seconds=seconds, why=f"{void['lever']}: {void['error']}"
+        )
     found = measure(outcome)
     if found is None:
         late = outcome.ended_by in ("timeout", "no_step")

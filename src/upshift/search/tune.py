@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 
 from upshift.errors import NothingMeasured
+from upshift.knobs.catalogue import FEEDING, OTHERS
 from upshift.plan import Plan
-from upshift.search import cadence, counting, micro_batch, others, quality
+from upshift.search import cadence, counting, feeding, micro_batch, others, quality
 from upshift.search.bench import AGGRESSIVE, Bench, Request, Standing, Turned, Ways
 from upshift.search.confirm import Speedup, confirm
 from upshift.search.trial import Trial
@@ -22,10 +23,12 @@ def tune(request: Request, ways: Ways) -> Plan:
         raise NothingMeasured(f"the run as it is could not be measured: {baseline.outcome} {baseline.why}")
     bench.tell(f"as it is: {baseline.samples_per_second:.4g} samples/s, {_batch(baseline)}")
     best = Standing(trial=baseline, change=request.now)
-    # What feeds the model comes first where the model waits for it.
-    order = [micro_batch.turn, others.turn]
-    for turn in order[::-1] if micro_batch.waits_for_data(baseline) else order:
-        best = turn(bench, best, seen)
+    if micro_batch.waits_for_data(baseline):
+        best = feeding.turn(bench, best, seen)
+        best = others.turn(bench, best, seen, OTHERS)
+    else:
+        best = micro_batch.turn(bench, best, seen)
+        best = others.turn(bench, best, seen, (*FEEDING, *OTHERS))
     best = cadence.turn(bench, best, seen)
     best, speedup, verdict = _confirmed(bench, baseline, best)
     return Plan(

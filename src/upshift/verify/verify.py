@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from upshift.errors import Interrupted, NotBound, ProgramFailed, UpshiftError
 from upshift.knobs.binding import Binding
+from upshift.knobs.catalogue import BY_NAME
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
-from upshift.knobs.knob import BY_NAME
 from upshift.verify.runs import Run, Side
 from upshift.verify.today import wrong_today
 from upshift.verify.trace import Trace

@@ -1,0 +1,36 @@
+"""A run that waits for its data: what feeds it comes first, then the batch, then both together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from upshift.knobs.catalogue import FEEDING, MICRO_BATCH, WORKERS
+from upshift.knobs.discover import Seen
+from upshift.search import micro_batch, others
+from upshift.search.bench import WORTH, Bench, Standing
+from upshift.search.trial import rate
+
+
+def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
+    """The best way to feed it."""
+    fed = others.turn(bench, best, seen, FEEDING)
+    if fed is best and bench.has_refused(WORKERS.name) and bench.request.wants(MICRO_BATCH.name):
+        return _together(bench, best, seen)
+    return micro_batch.turn(bench, fed, seen)
+
+
+def _together(bench: Bench, best: Standing, seen: Seen) -> Standing:
+    """Workers with larger batches: handing one over has a price, whatever its size, and neither may pay alone."""
+    slower = others.regardless(bench, best, seen, WORKERS)
+    if slower is None:
+        return best
+    larger = micro_batch.turn(bench, slower, seen, waiting=True)
+    if larger is slower:
+        return best
+    gain = rate(larger.trial, larger.values) / (rate(best.trial, larger.values) or 1.0)
+    if gain < WORTH:
+        bench.reject("workers with a larger micro_batch", f"{gain:.2f}×")
+        return best
+    bench.forgive(WORKERS.name)
+    settings = tuple(replace(s, gain=gain) if s.knob == MICRO_BATCH.name else s for s in larger.settings)
+    return replace(larger, settings=settings)
