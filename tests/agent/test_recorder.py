@@ -20,6 +20,7 @@ from upshift.inject.upshift_agent.events import (
     OTHER,
     PHASES,
 )
+from upshift.inject.upshift_agent.turns import Turns
 
 
 class Clock:
@@ -46,6 +47,12 @@ def recorder(clock: Clock, tmp_path: Path) -> module.Recorder:
     recorder = module.Recorder(Emitter(str(tmp_path)))
     recorder.activate()
     return recorder
+
+
+def test_who_races_is_not_looked_at_closely(recorder: module.Recorder) -> None:
+    """A close look is paid for by time that passes, and a racer is asleep for most of it."""
+    Turns(recorder, 5)
+    assert recorder.detail_at == float("inf")
 
 
 def steps(recorder: module.Recorder, tmp_path: Path) -> list[dict]:

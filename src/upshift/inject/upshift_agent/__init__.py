@@ -110,7 +110,7 @@ class Agent:
         self.emitter.emit("active", rank=rank, world_size=world, torch=str(self.torch.__version__))
         self.emitter.flush()
         # Where the time goes is not asked of a run that is only being compared.
-        looks = not self.session.get("witness")
+        looks = not (self.session.get("witness") or self.session.get("turns"))
         self.recorder.sampler = Sampler(self.recorder, self.session.get("keeper_pid", 0), looks)
         self.recorder.sampler.start()
 

@@ -25,6 +25,9 @@ class Turns:
         self._regions: list = []
         self._window: float | None = None
         recorder.on_marks.append(self._take)
+        # Close looks are paid for by time that passes, and here most of it is sleep: the faster side would be looked
+        # at in nearly every turn of its own.
+        recorder.detail_at = float("inf")
 
     def stepped(self) -> None:
         """An optimizer step has ended."""
