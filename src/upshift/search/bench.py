@@ -234,12 +234,8 @@ class Bench:
         """For the table of what did not pay."""
         self.rejected.append((what, why))
 
-    def has_refused(self, knob: str) -> bool:
-        """Was a value of it tried in vain?"""
-        return any(what.startswith(f"{knob} → ") for what, _ in self.rejected)
-
     def forgive(self, knob: str) -> None:
-        """It pays after all: on top of something else, or with another value."""
+        """It pays after all, together with another."""
         self.rejected = [(what, why) for what, why in self.rejected if not what.startswith(f"{knob} → ")]
 
     def note(self, sentence: str) -> None:

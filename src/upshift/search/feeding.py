@@ -14,16 +14,15 @@ from upshift.search.trial import rate
 def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     """The best way to feed it."""
     fed = others.turn(bench, best, seen, FEEDING)
-    if fed is best and bench.has_refused(WORKERS.name) and bench.request.wants(MICRO_BATCH.name):
-        return _together(bench, best, seen)
+    if fed is best and bench.request.wants(MICRO_BATCH.name):
+        slower = others.regardless(bench, best, seen, WORKERS)
+        if slower is not None:
+            return _together(bench, best, slower, seen)
     return micro_batch.turn(bench, fed, seen)
 
 
-def _together(bench: Bench, best: Standing, seen: Seen) -> Standing:
+def _together(bench: Bench, best: Standing, slower: Standing, seen: Seen) -> Standing:
     """Workers with larger batches: handing one over has a price, whatever its size, and neither may pay alone."""
-    slower = others.regardless(bench, best, seen, WORKERS)
-    if slower is None:
-        return best
     larger = micro_batch.turn(bench, slower, seen, waiting=True)
     if larger is slower:
         return best

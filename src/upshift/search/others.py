@@ -86,7 +86,9 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
 def regardless(bench: Bench, best: Standing, seen: Seen, knob: Knob) -> Standing | None:
     """With the best of the values of a knob that were all refused for their speed: for what pays together."""
     option = _option(bench, knob, best, seen)
-    tried = [t for t in bench.trials if t.ok and _only(knob, best.values, t.settings)]
+    whole = best.trial.effective_batch
+    turned = [t for t in bench.trials if t.ok and _only(knob, best.values, t.settings)]
+    tried = [t for t in turned if t.effective_batch == whole]
     if option is None or not tried:
         return None
     trial = max(tried, key=lambda t: rate(t, t.settings))

@@ -63,7 +63,7 @@ def _measure(torch, bench, wanted, quickest):
     again = quickest(variants, _SECONDS / 3)
     # Of two moments the quieter one, both variants from the same: a joined call may need a second core that a
     # neighbour holds for a while, and then looks several times dearer than it is.
-    result = min((apart, again), key=lambda moment: sum(moment["seconds"].values()))
+    result = min((apart, again), key=lambda moment: (len(moment["errors"]), sum(moment["seconds"].values())))
     result.update(calls=len(calls), used=len(used), dtype=bench.dtype, autocast=bench.autocast_name)
     result["errors"].update(notes)
     result["variants"] = others
