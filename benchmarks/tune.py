@@ -26,6 +26,7 @@ from rich.table import Table
 
 from upshift.command import understand
 from upshift.knobs.binding import Binding, Flag, Variable
+from upshift.knobs.catalogue import VARIABLES
 from upshift.knobs.change import Change
 from upshift.real_runs import Launching, Runs
 from upshift.search.confirm import confirm
@@ -38,9 +39,12 @@ RESULTS = HERE / "results" / "tune.json"
 KINDS = ("calls", "loader", "optimizer", "recompute", "threads")
 EFFECTIVE = 24
 PRECISION = 0.03
-FEW_SLICES = 6
-ENVIRONMENT = {"OMP_NUM_THREADS": "2"}
-"""As torch would have it here, said so that a cell is told by its settings."""
+FEW_STARTS = 3
+HEAT_SECONDS = 4.0
+ALLOCATOR = next(knob for knob in VARIABLES if knob.name == "allocator")
+ENVIRONMENT = {"OMP_NUM_THREADS": "2", ALLOCATOR.variable: str(*ALLOCATOR.values(None))}
+"""Threads as torch would have it here, said so that a cell is told by its settings. And for all alike memory that is
+kept: without it two starts of one cell differ by up to a third, and the grid's best would be the luckiest start."""
 AXES: dict[str, tuple[Binding, tuple[object, ...]]] = {
     "micro_batch": (Flag("--batch-size"), tuple(divisors(EFFECTIVE))),
     "workers": (Flag("--num-workers"), (0, 1, 2)),
@@ -142,29 +146,29 @@ def finder(name: str) -> int:
 
 
 def by_finders(search: Search, runs: Runs, top: Change) -> dict:
-    """What the finders choose for the recurrent training, with today's other settings: a few slices show it."""
+    """What the finders choose for the recurrent training, with today's other settings: a few starts show it."""
     found = {}
     for name in ("hugging_face", "lightning"):
         size = finder(name)
         cut = max(d for d in divisors(EFFECTIVE) if d <= size)
         change = Flag("--batch-size").apply(search.now, cut)
         change = Flag("--grad-accum").apply(change, EFFECTIVE // cut)
-        found[name] = {"found": size, "cut_to": cut, "over_grid": beside(runs, top, change, FEW_SLICES)}
+        found[name] = {"found": size, "cut_to": cut, "over_grid": beside(runs, top, change, FEW_STARTS)}
     return found
 
 
-def beside(runs: Runs, before: Change, after: Change, slices: int) -> dict:
-    """`after` over `before`, known to a few per cent or from so many slices; exactly 1 where they are one cell."""
+def beside(runs: Runs, before: Change, after: Change, starts: int) -> dict:
+    """`after` over `before`, known to a few per cent or from so many starts; exactly 1 where they are one cell."""
     if (before.command, before.environment) == (after.command, after.environment):
         return {"ratio": 1.0, "low": 1.0, "high": 1.0}
-    with closing(runs.versus((before, {}), (after, {}), "benchmark")) as found_pairs:
-        found = confirm(itertools.islice(found_pairs, slices), precision=PRECISION)
+    with closing(runs.versus((before, {}), (after, {}), "benchmark", HEAT_SECONDS)) as heats:
+        found = confirm(itertools.islice(heats, starts), precision=PRECISION)
     if found is None:
         sys.exit(f"the runs did not go on: {after.command}")
     return {"ratio": found.ratio, "low": found.low, "high": found.high}
 
 
-def against_the_grid(kind: str, slices: int) -> dict:
+def against_the_grid(kind: str, starts: int) -> dict:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         search = Search(kind, Path(folder))
         document, chosen = tuned(search)
@@ -182,9 +186,9 @@ def against_the_grid(kind: str, slices: int) -> dict:
             "grid_best": best,
             "grid_samples_per_second": best_rate,
             "grid_seconds": seconds,
-            "tuned_over_grid": beside(runs, top, chosen, slices),
+            "tuned_over_grid": beside(runs, top, chosen, starts),
             "tpe": by_tpe,
-            "tpe_over_grid": beside(runs, top, search.cell(by_tpe), slices),
+            "tpe_over_grid": beside(runs, top, search.cell(by_tpe), starts),
             "finders": by_finders(search, runs, top) if kind == "calls" else {},
         }
     Console(stderr=True).print(table([row]))
@@ -226,14 +230,14 @@ def _interval(found: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--slices", type=int, default=16, help="at most, of a race against the grid's best")
+    parser.add_argument("--starts", type=int, default=6, help="at most, of a race against the grid's best")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     rows: list[dict] = []
     options.json.parent.mkdir(parents=True, exist_ok=True)
     for kind in options.kinds:
-        rows.append(against_the_grid(kind, options.slices))
-        options.json.write_text(json.dumps({"schema": "upshift.bench.tune/2", "grid": rows}, indent=2) + "\n")
+        rows.append(against_the_grid(kind, options.starts))
+        options.json.write_text(json.dumps({"schema": "upshift.bench.tune/3", "grid": rows}, indent=2) + "\n")
     Console(width=160).print(table(rows))
     print(f"written to {options.json}")
 

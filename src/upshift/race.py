@@ -20,11 +20,13 @@ from upshift.rundir import RunDir
 from upshift.session import POLL_SECONDS, Settings, opened, stop_signals
 
 _TURN_SECONDS, _PRECISE_TURN_SECONDS = 0.3, 1.5
-"""Of the faster side, at the least: waking up costs caches, some per cent of a short turn and less of a long one."""
+"""Of the faster side: waking up costs caches, some per cent of a short turn and less of a long one."""
+_LONG_TURN_SECONDS, _SHORTEST_TURN_SECONDS = 1.2, 0.1
+"""A slower side's turn is that long at the most, unless the faster one's became too short."""
 _WARM_SECONDS = 1.0
 """Of the slower side's turns after the start, at the least: they are not compared."""
-_RATIO_SECONDS = 2.0
-"""Of all sides together: what makes up a pair."""
+RATIO_SECONDS = 1.0
+"""Of all sides together, at the least: what makes up a pair."""
 _UNSEEN = 0.8
 """Of a turn: passes before it is looked for more often. Looking takes a core, and where all compute that is felt."""
 _LATE, _LATE_SECONDS = 10.0, 120.0
@@ -37,24 +39,27 @@ def race(
     first_step_seconds: float,
     *,
     precise: bool = False,
+    together: bool = False,
 ) -> Generator[tuple[float, float], None, None]:
     """Yield seconds of both for the same steps, again and again, until a run ends or the caller has enough.
 
     A turn is as many steps for both: with the same seed they have the same samples, whose lengths differ from step
     to step. A much faster side has less time that way and is known less well: if `precise`, it starts several times
-    over.
+    over. All start `together`, or one when the one before it sleeps: starts that compute with all cores hold each
+    other up.
     """
-    fast, slow = min(step_seconds), max(step_seconds)
-    steps = math.ceil((_PRECISE_TURN_SECONDS if precise else _TURN_SECONDS) / fast)
+    slow = max(step_seconds)
+    steps = turn_steps(min(step_seconds), slow, precise)
     with ExitStack() as stack, stop_signals() as stopped:
-        old, new = (
-            [
-                Racer(*_open(stack, command, replace(settings, turns=steps)), stopped, each * steps)
-                for _ in range(copies(each, slow, precise))
-            ]
-            for (command, settings), each in zip(sides, step_seconds, strict=True)
-        )
-        if not _begun([*old, *new], first_step_seconds):
+        old: list[Racer] = []
+        new: list[Racer] = []
+        for racers, (command, settings), each in zip((old, new), sides, step_seconds, strict=True):
+            for _ in range(copies(each, slow, precise)):
+                run = _open(stack, command, replace(settings, turns=steps))
+                racers.append(Racer(*run, stopped, each * steps))
+                if not together and not _begun(racers[-1:], first_step_seconds):
+                    return
+        if together and not _begun([*old, *new], first_step_seconds):
             return
         warm = math.ceil(_WARM_SECONDS / (slow * steps))
         number, before, after = 0, 0.0, 0.0
@@ -71,9 +76,17 @@ def race(
                 continue
             before += fmean(took[racer] for racer in old)
             after += fmean(took[racer] for racer in new)
-            if len(old) * before + len(new) * after >= _RATIO_SECONDS:
+            if len(old) * before + len(new) * after >= RATIO_SECONDS:
                 yield before, after
                 before = after = 0.0
+
+
+def turn_steps(fast: float, slow: float, precise: bool) -> int:
+    """Steps of a turn, given what one takes the faster and the slower side."""
+    if precise:
+        return math.ceil(_PRECISE_TURN_SECONDS / fast)
+    bearable = max(_SHORTEST_TURN_SECONDS, _LONG_TURN_SECONDS * fast / slow)
+    return math.ceil(min(_TURN_SECONDS, bearable) / fast)
 
 
 def copies(step_seconds: float, slowest: float, precise: bool) -> int:
@@ -82,7 +95,7 @@ def copies(step_seconds: float, slowest: float, precise: bool) -> int:
 
 
 def _begun(racers: Sequence[Racer], seconds: float) -> bool:
-    """All start at once, for that is not compared, and each sleeps after its first step; False: one makes none."""
+    """Have all of them made their first step, after which each sleeps? False: one makes none."""
     given_up = time.perf_counter() + seconds * len(racers)
     starting = list(racers)
     while starting and time.perf_counter() < given_up:

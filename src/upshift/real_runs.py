@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from types import MappingProxyType
 from typing import Any
@@ -22,9 +23,9 @@ from upshift.knobs.discover import Seen, seen
 from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed
-from upshift.race import copies, race
+from upshift.race import RATIO_SECONDS, copies, race
 from upshift.search.bench import Counted, Endured, Learned, Turned, Ways
-from upshift.search.confirm import Pair, speedup
+from upshift.search.confirm import Heat, Pair, speedup, total
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.session import Outcome, Settings, Snapshot, Watcher
@@ -45,6 +46,10 @@ _COUNTING_SECONDS = 90.0
 """After the first step: a run whose evaluations take longer keeps its secret."""
 _ROOM = 0.7
 """Of the memory that is free: what two runs at once may need."""
+_LONG_START = 10.0
+"""Seconds: beyond, a program mostly reads and waits, and both of a race start at once."""
+_FEWEST_PAIRS = 3
+"""Of a heat that is longer than a look: steps differ, which a single pair does not show."""
 _ENDURING_STEPS, _ENDURING_SECONDS = 4, 20.0
 """On the longest batches: the first step has no optimizer state yet, and evaluations and saves are waited for."""
 
@@ -58,7 +63,7 @@ class Launching:
     isolate: str = "auto"
     first_step_seconds: float = 300.0
     timeout_seconds: float = 1800.0
-    look_seconds: float = 3.8
+    look_seconds: float = 2.8
     """Of steps, of the run as it is."""
     precise: bool = False
     """Speed-ups must be known well, not just well enough to decide."""
@@ -79,6 +84,7 @@ class Runs:
         return Ways(
             look=self.look,
             run=self.run,
+            again=partial(self.run, suffix="-again"),
             prove=self.prove,
             versus=self.versus,
             count=self.count,
@@ -180,39 +186,51 @@ class Runs:
             levers=change.levers,
         )
 
-    def versus(self, before: Turned, after: Turned, occasion: str) -> Generator[Pair, None, None]:
-        """Seconds for the same work; those of an earlier call come first."""
+    def versus(
+        self, before: Turned, after: Turned, occasion: str, seconds: float
+    ) -> Generator[Heat, None, None]:
+        """Heats of so many seconds; those of an earlier call come first."""
         name = "-".join(key(change, self.launching.memory_bytes)[:10] for change, _ in (before, after))
         name = f"{name}-{occasion}"
-        known = self.journal.pairs(name)
+        known = self.journal.heats(name)
         yield from known
-        with closing(self._fresh(before, after, name, len(known))) as fresh:
-            for pair in fresh:
-                self.journal.add_pair(name, pair)
-                known.append(pair)
-                self.tell(f"side by side, {len(known)}: {speedup(known).ratio:.2f}× so far")
-                yield pair
+        with closing(self._fresh(before, after, name, len(known), seconds)) as fresh:
+            for heat in fresh:
+                self.journal.add_heat(name, heat)
+                known.append(heat)
+                self.tell(f"side by side, start {len(known)}: {speedup(known).ratio:.2f}× so far")
+                yield heat
 
-    def _fresh(self, before: Turned, after: Turned, name: str, done: int) -> Generator[Pair, None, None]:
-        yield from self._raced(before, after)
+    def _fresh(
+        self, before: Turned, after: Turned, name: str, done: int, seconds: float
+    ) -> Generator[Heat, None, None]:
+        if self._may_race(before, after):
+            while heat := self._heat(before, after, seconds):
+                yield heat
         yield from self._in_turn(before, after, name, done)
 
-    def _raced(self, before: Turned, after: Turned) -> Generator[Pair, None, None]:
-        """One asleep while the other works; both started anew when one has ended."""
-        if not self._may_race(before, after):
-            return
+    def _heat(self, before: Turned, after: Turned, seconds: float) -> Heat:
+        """One start of both, one asleep while the other works; nothing where one ends before they can be compared."""
         sides = [(change.command, self._settings(change)) for change, _ in (before, after)]
-        steps = [trial.step_seconds or 0.0 for trial in self._trials(before, after)]
-        while True:
-            taken = 0
-            with closing(
-                race(sides, steps, self.launching.first_step_seconds, precise=self.launching.precise)
-            ) as pairs:
-                for pair in pairs:
-                    taken += 1
-                    yield pair
-            if not taken:
-                return
+        trials = self._trials(before, after)
+        steps = [trial.step_seconds or 0.0 for trial in trials]
+        together = any((trial.settled_seconds or 0.0) > _LONG_START for trial in trials)
+        fewest = _FEWEST_PAIRS if seconds > RATIO_SECONDS else 1
+        found: list[Pair] = []
+        with closing(
+            race(
+                sides,
+                steps,
+                self.launching.first_step_seconds,
+                precise=self.launching.precise,
+                together=together,
+            )
+        ) as pairs:
+            for pair in pairs:
+                found.append(pair)
+                if len(found) >= fewest and sum(total(found)) >= seconds:
+                    break
+        return tuple(found)
 
     def _trials(self, *sides: Turned) -> list[Trial]:
         """What is known of them."""
@@ -237,8 +255,8 @@ class Runs:
             and not {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1])
         )
 
-    def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Generator[Pair, None, None]:
-        """One whole run of each after the other; which goes first alternates."""
+    def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Generator[Heat, None, None]:
+        """One whole run of each after the other, a heat of one pair; which goes first alternates."""
         for number in count(done):
             sides = {"before": before, "after": after}
             rates = {}
@@ -247,7 +265,7 @@ class Runs:
                 if not trial.ok:
                     return
                 rates[side] = rate(trial, after[1])
-            yield 1 / rates["before"], 1 / rates["after"]
+            yield ((1 / rates["before"], 1 / rates["after"]),)
 
     def endure(self, change: Change) -> Endured:
         """A run on its longest batches, until it has evaluated and saved or has had the time to."""

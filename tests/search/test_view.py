@@ -16,6 +16,7 @@ def bench(world: World, view: TuneView) -> Bench:
     ways = Ways(
         look=lambda change: (world.run(change, {}), world.seen),
         run=world.run,
+        again=world.run,
         prove=world.prove,
         versus=world.versus,
         count=lambda change, most: world.counts(change),

@@ -17,7 +17,7 @@ from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.plan import Plan
 from upshift.search.bench import Counted, Endured, Learned, Request, Turned, Ways
-from upshift.search.confirm import Pair
+from upshift.search.confirm import Heat
 from upshift.search.trial import CRASH, OK, OOM, Trial, rate
 from upshift.search.tune import tune
 from upshift.verify.verdict import Verdict
@@ -112,9 +112,11 @@ class World:
         same = self.same(*self.settings(change))
         return Verdict(kind="same" if same else "different", because="agreed" if same else "mean of means")
 
-    def versus(self, before: Turned, after: Turned, occasion: str) -> Generator[Pair, None, None]:
+    def versus(
+        self, before: Turned, after: Turned, occasion: str, seconds: float
+    ) -> Generator[Heat, None, None]:
         while (first := self.run(*before)).ok and (second := self.run(*after)).ok:
-            yield 1 / rate(first, after[1]), 1 / rate(second, after[1])
+            yield ((1 / rate(first, after[1]), 1 / rate(second, after[1])),)
 
     def learn(self, change: Change, steps: int) -> Learned:
         """The loss falls to a floor that a shorter limit raises, the faster the larger the learning rate."""
@@ -131,6 +133,7 @@ class World:
         ways = Ways(
             look=lambda change: (self.run(change, {}), self.seen),
             run=self.run,
+            again=self.run,
             prove=self.prove,
             versus=self.versus,
             count=lambda change, most: self.counts(change),

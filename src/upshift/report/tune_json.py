@@ -25,7 +25,7 @@ def document(plan: Plan, applied: Applied | None) -> dict[str, Any]:
             "ratio": plan.speedup.ratio,
             "low": plan.speedup.low,
             "high": plan.speedup.high if math.isfinite(plan.speedup.high) else None,
-            "pairs": plan.speedup.pairs,
+            "starts": plan.speedup.starts,
         }
         if plan.speedup and plan.settings
         else None,

@@ -58,7 +58,7 @@ def _sentence(plan: Plan) -> Text:
     assert verdict is not None
     rate = f"{plan.baseline.samples_per_second:.3g} → {plan.best.samples_per_second:.3g} samples/s"
     return Text(f"{found.ratio:.2f}× as fast", style="bold green") + Text(
-        f" ({found.low:.2f} to {found.high:.2f}, {found.pairs} times side by side; {rate}), and "
+        f" ({found.low:.2f} to {found.high:.2f}, started {found.starts} times side by side; {rate}), and "
         f"{verdict.kind.replace('_', ' ')}: {verdict.because}.",
         style="not bold",
     )

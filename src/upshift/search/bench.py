@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 
 from upshift.errors import Interrupted, UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.plan import Setting
-from upshift.search.confirm import Pair, speedup
-from upshift.search.trial import Run, Trial
+from upshift.search.confirm import Heat, second_look
+from upshift.search.trial import Run, Trial, rate
 from upshift.verify.verdict import SAME, Verdict
 
 CONSERVATIVE, BALANCED, AGGRESSIVE = "conservative", "balanced", "aggressive"
@@ -26,7 +25,8 @@ SURE = 1.3
 """What is so much faster needs no second look before it is proven; the whole plan is confirmed in pairs anyway."""
 _CONFIRMING = 0.3
 """Of the budget: kept for holding the best against the run as it is."""
-_LOOKS = 3
+_LOOK_SECONDS = 1.0
+"""Of racing, each start of a second look."""
 _ATTEMPT = 3.0
 """What a knob costs to try, prove and confirm, in trials."""
 
@@ -104,10 +104,13 @@ class Ways:
     look: Callable[[Change], tuple[Trial, Seen]]
     """The run as it is: how fast, and where its settings come from."""
     run: Run
+    again: Run
+    """The same on another start."""
     prove: Callable[[Change, Mapping[str, object]], Verdict]
     """Is the changed run the same training? Raises where there is no verdict."""
-    versus: Callable[[Turned, Turned, str], Generator[Pair, None, None]]
-    """The two beside each other, for as long as is asked for and the runs go well; the word tells occasions apart."""
+    versus: Callable[[Turned, Turned, str, float], Generator[Heat, None, None]]
+    """The two beside each other, started anew for each heat of so many seconds, for as long as is asked for and the
+    runs go well; the word tells occasions apart."""
     count: Callable[[Change, int], Counted]
     """Let it go for at most so many optimizer steps."""
     learn: Callable[[Change, int], Learned]
@@ -126,11 +129,17 @@ class Standing:
     trial: Trial
     change: Change
     settings: tuple[Setting, ...] = ()
+    luck: float | None = None
+    """How many times as fast its trial was as other starts say it is; None: it was started once."""
 
     @property
     def values(self) -> dict[str, object]:
         """Settings by knob."""
         return {s.knob: s.after for s in self.settings}
+
+    def rate(self, values: Mapping[str, object]) -> float:
+        """Samples a second, of the steps or of the run, whichever those settings are about."""
+        return rate(self.trial, values) / (self.luck or 1.0)
 
 
 class Bench:
@@ -185,15 +194,30 @@ class Bench:
         self.tell(f"{told}: {speed}")
         return trial
 
+    def on_another_start(self, best: Standing) -> Standing:
+        """The best, its speed known from two starts: a lucky one would make all that is held against it look slow."""
+        if best.luck is not None or not self.time_for():
+            return best
+        trial = self.ways.again(best.change, best.values)
+        self._book(trial)
+        if not trial.ok or not best.trial.samples_per_second:
+            return best
+        assert trial.samples_per_second is not None
+        ratio = best.trial.samples_per_second / trial.samples_per_second
+        self.tell(f"the best so far on another start: {trial.samples_per_second:.4g} samples/s")
+        return replace(best, luck=(1 + ratio) / 2)  # by the mean of their times
+
     def _book(self, trial: Trial) -> None:
         self.trials.append(trial)
         self._longest = max(self._longest, trial.seconds)
 
-    def beside(self, before: Turned, after: Turned) -> float | None:
-        """How many times as fast, on a second look: the machine's speed may have changed between two trials."""
-        with closing(self.ways.versus(before, after, "again")) as pairs:
-            found = list(islice(pairs, _LOOKS))
-        return speedup(found).ratio if found else None
+    def beside(self, before: Turned, after: Turned, least: float) -> float | None:
+        """How many times as fast, on a second look: the machine's speed may have changed between two trials.
+
+        Well enough to tell whether it is `least`.
+        """
+        with closing(self.ways.versus(before, after, "again", _LOOK_SECONDS)) as heats:
+            return second_look(heats, least)
 
     def proven(self, change: Change, values: Mapping[str, object], what: str) -> Verdict | None:
         """The verdict, if it lets `what` be taken; else None, and the book says why."""

@@ -1,10 +1,16 @@
-"""A speed-up is a ratio of runs beside each other, with an interval; one whose interval holds 1 is not claimed."""
+"""A speed-up is a ratio of runs beside each other, with an interval; one whose interval holds 1 is not claimed.
+
+Two things make a ratio uncertain. Steps differ in what they gain. And starts differ: one and the same command, started
+twice, may differ by a third for its whole life, by how its heap came to lie. So both runs are started several times,
+and the interval holds both doubts.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import mean, stdev
 
 # Student's t, two-sided 95 %, by degrees of freedom; beyond, near enough.
@@ -17,6 +23,8 @@ def _t(freedom: int) -> float:
 
 Pair = tuple[float, float]
 """Seconds for the same work: as it is, and changed."""
+Heat = tuple[Pair, ...]
+"""One start of both runs: pairs in the order of their steps, which are the same steps in every heat."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +34,8 @@ class Speedup:
     ratio: float
     low: float
     high: float
-    pairs: int
+    starts: int
+    """Of both runs."""
 
     @property
     def claimed(self) -> bool:
@@ -34,19 +43,37 @@ class Speedup:
         return self.low > 1.0
 
 
-def speedup(pairs: Sequence[Pair]) -> Speedup:
+def speedup(heats: Sequence[Heat]) -> Speedup:
     """All the time of the one over all the time of the other: steps differ, and a training is made of all of them."""
-    before, after = (mean(side) for side in zip(*pairs, strict=True))
+    before, after = total([pair for heat in heats for pair in heat])
     ratio = before / after
     half = math.inf
-    if len(pairs) > 1:
-        apart = stdev(b / before - a / after for b, a in pairs)  # the ratio's error, to the first order
-        half = _t(len(pairs) - 1) * apart / math.sqrt(len(pairs))
+    if len(heats) > 1:
+        by_start = [total(heat) for heat in heats]
+        by_step = [total([p for p in pairs if p is not None]) for pairs in zip_longest(*heats)]
+        half = math.hypot(_error(by_start), _error(by_step))
     high = ratio * math.exp(half) if half < 50 else math.inf
-    return Speedup(ratio=ratio, low=ratio * math.exp(-half), high=high, pairs=len(pairs))
+    return Speedup(ratio=ratio, low=ratio * math.exp(-half), high=high, starts=len(heats))
 
 
-_FEWEST, _MOST = 5, 10
+def total(pairs: Sequence[Pair]) -> Pair:
+    """Of both sides."""
+    return sum(before for before, _ in pairs), sum(after for _, after in pairs)
+
+
+def _error(pairs: Sequence[Pair]) -> float:
+    """Half the interval of the ratio of their sums, as a share, to the first order; one pair shows nothing of it."""
+    if len(pairs) < 2:
+        return 0.0
+    before, after = (mean(side) for side in zip(*pairs, strict=True))
+    apart = stdev(b / before - a / after for b, a in pairs)
+    return _t(len(pairs) - 1) * apart / math.sqrt(len(pairs))
+
+
+_FEWEST, _FEWEST_IF_CLOSE, _MOST = 2, 3, 8
+"""Starts."""
+_CLOSE = 2.0
+"""Below it, the luck of two starts could look like a gain."""
 _WIDTH = 0.06
 """From the low end of an interval to the high one: narrower is not needed."""
 _OF_THE_GAIN = 0.5
@@ -54,17 +81,21 @@ _OF_THE_GAIN = 0.5
 
 
 def confirm(
-    pairs: Iterator[Pair],
+    heats: Iterator[Heat],
     precision: float | None = None,
     in_time: Callable[[], bool] = lambda: True,
 ) -> Speedup | None:
-    """Pairs until they say enough, or the speed-up is known to `precision`. None if the runs do not go on."""
-    found: list[Pair] = []
-    for pair in pairs:
-        found.append(pair)
-        if len(found) >= _FEWEST and (_enough(speedup(found), precision) or not in_time()):
+    """Starts until they say enough, or the speed-up is known to `precision`. None if the runs do not go on."""
+    found: list[Heat] = []
+    for heat in heats:
+        found.append(heat)
+        if _started_often_enough(found) and (_enough(speedup(found), precision) or not in_time()):
             break
-    return speedup(found) if len(found) >= _FEWEST else None
+    return speedup(found) if _started_often_enough(found) else None
+
+
+def _started_often_enough(found: Sequence[Heat]) -> bool:
+    return len(found) >= _FEWEST_IF_CLOSE or (len(found) >= _FEWEST and speedup(found).ratio >= _CLOSE)
 
 
 def _enough(found: Speedup, precision: float | None) -> bool:
@@ -72,7 +103,21 @@ def _enough(found: Speedup, precision: float | None) -> bool:
         return found.high / found.low - 1 <= 2 * precision
     width = found.high - found.low
     return (
-        found.pairs >= _MOST
+        found.starts >= _MOST
         or width <= max(_WIDTH * found.ratio, _OF_THE_GAIN * (found.ratio - 1))
         or found.high < 0.98
     )
+
+
+_MOST_LOOKS = 3
+
+
+def second_look(heats: Iterator[Heat], least: float) -> float | None:
+    """The ratio, from two starts if both are on the same side of `least`, else from one more; None: no heat."""
+    found: list[Heat] = []
+    for heat in heats:
+        found.append(heat)
+        above = {before / after >= least for before, after in map(total, found)}
+        if len(found) >= _MOST_LOOKS or (len(found) > 1 and len(above) == 1):
+            break
+    return speedup(found).ratio if found else None

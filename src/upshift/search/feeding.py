@@ -8,13 +8,12 @@ from upshift.knobs.catalogue import FEEDING, MICRO_BATCH, WORKERS
 from upshift.knobs.discover import Seen
 from upshift.search import micro_batch, others
 from upshift.search.bench import WORTH, Bench, Standing
-from upshift.search.trial import rate
 
 
 def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     """The best way to feed it."""
     fed = others.turn(bench, best, seen, FEEDING)
-    if fed is best and bench.request.wants(MICRO_BATCH.name):
+    if fed.settings == best.settings and bench.request.wants(MICRO_BATCH.name):
         slower = others.regardless(bench, best, seen, WORKERS)
         if slower is not None:
             return _together(bench, best, slower, seen)
@@ -26,7 +25,7 @@ def _together(bench: Bench, best: Standing, slower: Standing, seen: Seen) -> Sta
     larger = micro_batch.turn(bench, slower, seen, waiting=True)
     if larger is slower:
         return best
-    gain = rate(larger.trial, larger.values) / (rate(best.trial, larger.values) or 1.0)
+    gain = larger.rate(larger.values) / (best.rate(larger.values) or 1.0)
     if gain < WORTH:
         bench.reject("workers with a larger micro_batch", f"{gain:.2f}×")
         return best

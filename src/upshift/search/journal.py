@@ -12,10 +12,10 @@ from typing import Any
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.search.bench import Learned
-from upshift.search.confirm import Pair
+from upshift.search.confirm import Heat
 from upshift.search.trial import Trial
 
-SCHEMA = "upshift.journal/4"
+SCHEMA = "upshift.journal/5"
 FOLDER = ".upshift"
 
 
@@ -52,7 +52,7 @@ class Journal:
         self._known: dict[str, dict[str, Any]] = {}
         self._seen: dict[str, dict[str, Any]] = {}
         self._learned: dict[str, dict[str, Any]] = {}
-        self._pairs: dict[str, list[Pair]] = {}
+        self._heats: dict[str, list[Heat]] = {}
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
@@ -61,9 +61,9 @@ class Journal:
                     continue  # torn: the process died while writing it
                 if entry.get("schema") != SCHEMA:
                     continue
-                if "pair" in entry:
-                    before, after = entry["pair"]
-                    self._pairs.setdefault(entry["of"], []).append((before, after))
+                if "heat" in entry:
+                    heat = tuple((before, after) for before, after in entry["heat"])
+                    self._heats.setdefault(entry["of"], []).append(heat)
                 elif "learned" in entry:
                     self._learned[entry["key"]] = entry["learned"]
                 else:
@@ -88,15 +88,15 @@ class Journal:
             loaders=tuple(found["loaders"]),
         )
 
-    def pairs(self, name: str) -> list[Pair]:
+    def heats(self, name: str) -> list[Heat]:
         """Those that ran before."""
-        return list(self._pairs.get(name, ()))
+        return list(self._heats.get(name, ()))
 
-    def add_pair(self, name: str, pair: Pair) -> None:
+    def add_heat(self, name: str, heat: Heat) -> None:
         """Write it down."""
-        known = self._pairs.setdefault(name, [])
-        known.append(pair)
-        self._write({"schema": SCHEMA, "key": f"{name}-{len(known)}", "of": name, "pair": pair})
+        known = self._heats.setdefault(name, [])
+        known.append(heat)
+        self._write({"schema": SCHEMA, "key": f"{name}-{len(known)}", "of": name, "heat": heat})
 
     def learned(self, name: str) -> Learned | None:
         """How that run's loss fell, if it was finished before."""

@@ -157,7 +157,7 @@ def _fastest(bench: Bench, best: Standing, bound: Bound, tried: dict[int, Trial]
         return first
     small, large = sorted((first, second))
     sides = [(bound.set(best.change, b), {**best.values, **bound.values(b)}) for b in (small, large)]
-    ratio = bench.beside(*sides)
+    ratio = bench.beside(*sides, 1.0)
     if ratio is None:
         return first
     bench.tell(f"micro_batch {large} beside {small}: {ratio:.2f}×")

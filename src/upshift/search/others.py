@@ -18,6 +18,8 @@ from upshift.search.worth import LEAST, bound
 
 _WORTH_A_LEVER = 1.1
 """What only upshift can carry must bring more: the run would no longer go without it."""
+_DOUBTFUL = 0.75
+"""What was slower than that did not just meet a lucky start of the best."""
 _WITH_A_LOOK = 2.5
 """What a knob that pays costs, in trials: the trial, a second look beside the best, the proof."""
 
@@ -63,24 +65,29 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
     if trial.effective_batch != best.trial.effective_batch:
         bench.reject(what, f"the effective batch became {trial.effective_batch}")
         return best
-    gain = rate(trial, values) / (rate(best.trial, values) or 1.0)
+    gain = rate(trial, values) / (best.rate(values) or 1.0)
+    luck = None
     if knob.name not in bench.request.fixed:
         least = _WORTH_A_LEVER if knob.lever else WORTH
+        if _DOUBTFUL <= gain < least:
+            best = bench.on_another_start(best)
+            gain = rate(trial, values) / (best.rate(values) or 1.0)
         if gain < least:
             bench.reject(what, f"{gain:.2f}×")
             return best
         if gain < SURE:
-            again = bench.beside((best.change, best.values), (changed, values))
+            again = bench.beside((best.change, best.values), (changed, values), least)
             if again is None or again < least:
                 second = f"{again:.2f}×" if again is not None else "failed"
                 bench.reject(what, f"{gain:.2f}× at first, {second} beside the best")
                 return best
-            gain = again
+            # A trial that won is likelier to have been a lucky start.
+            luck, gain = gain / again, again
         too_late = _pays_too_late(best.trial, trial, bench.request.steps_remaining)
         if too_late:
             bench.reject(what, too_late)
             return best
-    return _taken(bench, best, option, trial, changed, gain) or best
+    return _taken(bench, best, option, trial, changed, gain, luck) or best
 
 
 def regardless(bench: Bench, best: Standing, seen: Seen, knob: Knob) -> Standing | None:
@@ -93,7 +100,7 @@ def regardless(bench: Bench, best: Standing, seen: Seen, knob: Knob) -> Standing
         return None
     trial = max(tried, key=lambda t: rate(t, t.settings))
     changed = option.binding.apply(best.change, trial.settings[knob.name])
-    return _taken(bench, best, option, trial, changed, None)
+    return _taken(bench, best, option, trial, changed, gain=None, luck=None)
 
 
 def _only(knob: Knob, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
@@ -102,7 +109,13 @@ def _only(knob: Knob, before: Mapping[str, object], after: Mapping[str, object])
 
 
 def _taken(
-    bench: Bench, best: Standing, option: Option, trial: Trial, changed: Change, gain: float | None
+    bench: Bench,
+    best: Standing,
+    option: Option,
+    trial: Trial,
+    changed: Change,
+    gain: float | None,
+    luck: float | None,
 ) -> Standing | None:
     """The best with this knob turned as in this trial, if that is proven."""
     knob = option.knob
@@ -122,7 +135,7 @@ def _taken(
         verdict=verdict,
     )
     kept = tuple(s for s in best.settings if s.knob != knob.name)
-    return Standing(trial=trial, change=changed, settings=(*kept, setting))
+    return Standing(trial=trial, change=changed, settings=(*kept, setting), luck=luck)
 
 
 def _pays_too_late(before: Trial, after: Trial, steps: int | None) -> str:

@@ -13,6 +13,10 @@ from upshift.search.confirm import Speedup, confirm
 from upshift.search.trial import Trial
 from upshift.verify.verdict import Verdict
 
+_HEAT_SECONDS = 3.0
+_HEATS = 4
+"""That fit into what is left of the budget, where precision is asked for; starting takes a part of it."""
+
 
 def tune(request: Request, ways: Ways) -> Plan:
     """From the run as it is to a plan. Raises the error that says why there is none."""
@@ -62,9 +66,9 @@ def _confirmed(
         bench.tell("confirming side by side")
         before: Turned = (bench.request.now, {})
         after: Turned = (best.change, best.values)
-        with closing(bench.ways.versus(before, after, "confirm")) as pairs:
+        with closing(bench.ways.versus(before, after, "confirm", _heat_seconds(bench))) as heats:
             speedup = confirm(
-                pairs, bench.request.precision, lambda: bench.seconds < bench.request.budget_seconds
+                heats, bench.request.precision, lambda: bench.seconds < bench.request.budget_seconds
             )
         if speedup is not None and speedup.claimed:
             return best, speedup, verdict
@@ -73,6 +77,13 @@ def _confirmed(
     for setting in best.settings:
         bench.reject(f"{setting.knob} → {setting.after}", why)
     return Standing(trial=baseline, change=bench.request.now), speedup, verdict
+
+
+def _heat_seconds(bench: Bench) -> float:
+    """Of racing, each start. For precision it takes many steps, for they differ: all the time there is."""
+    if bench.request.precision is None:
+        return _HEAT_SECONDS
+    return max(_HEAT_SECONDS, (bench.request.budget_seconds - bench.seconds) / _HEATS)
 
 
 def _batch(trial: Trial) -> str:
