@@ -1,8 +1,8 @@
 """A speed-up is a ratio of runs beside each other, with an interval; one whose interval holds 1 is not claimed.
 
-Two things make a ratio uncertain. Steps differ in what they gain. And starts differ: one and the same command, started
-twice, may differ by a third for its whole life, by how its heap came to lie. So both runs are started several times,
-and the interval holds both doubts.
+Two things make a ratio uncertain. Steps differ in what they gain. And starts differ: the same command may be a third
+faster than when it was started before, for its whole life, by how its heap came to lie. So both runs are started
+several times, and the interval holds both doubts.
 """
 
 from __future__ import annotations
