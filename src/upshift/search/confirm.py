@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from statistics import mean, stdev
+from statistics import stdev
 
 # Student's t, two-sided 95 %, by degrees of freedom; beyond, near enough.
 _T = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
@@ -65,8 +65,8 @@ def _error(pairs: Sequence[Pair]) -> float:
     """Half the interval of the ratio of their sums, as a share, to the first order; one pair shows nothing of it."""
     if len(pairs) < 2:
         return 0.0
-    before, after = (mean(side) for side in zip(*pairs, strict=True))
-    apart = stdev(b / before - a / after for b, a in pairs)
+    before, after = (seconds / len(pairs) for seconds in total(pairs))
+    apart = stdev([b / before - a / after for b, a in pairs])
     return _t(len(pairs) - 1) * apart / math.sqrt(len(pairs))
 
 

@@ -156,8 +156,8 @@ def _fastest(bench: Bench, best: Standing, bound: Bound, tried: dict[int, Trial]
     if (tried[first].samples_per_second or 0.0) > SURE * (tried[second].samples_per_second or 0.0):
         return first
     small, large = sorted((first, second))
-    sides = [(bound.set(best.change, b), {**best.values, **bound.values(b)}) for b in (small, large)]
-    ratio = bench.beside(*sides, 1.0)
+    before, after = ((bound.set(best.change, b), {**best.values, **bound.values(b)}) for b in (small, large))
+    ratio = bench.beside(before, after, least=1.0)
     if ratio is None:
         return first
     bench.tell(f"micro_batch {large} beside {small}: {ratio:.2f}×")
