@@ -85,6 +85,15 @@ def test_failure_before_the_first_step_shows_the_whole_traceback(tmp_path: Path)
     assert run.document["program_exit_code"] == 1
 
 
+@pytest.mark.parametrize("options", [("tune",), ("tune", "--list-knobs")])
+def test_tune_shows_the_programs_own_traceback_too(options: tuple[str, ...], tmp_path: Path) -> None:
+    run = upshift(*options, "--json", "-", "--", *program("fault_before_first_step.py"), cwd=tmp_path)
+    assert run.code == 1
+    assert "The above exception was the direct cause" in run.stderr
+    assert "exited with code 1 before its first step" in run.stderr
+    assert run.document["program_exit_code"] == 1
+
+
 def test_the_programs_own_exit_code_is_told(tmp_path: Path) -> None:
     run = profile(program("fault_exit_code.py"), cwd=tmp_path)
     assert run.code == 1

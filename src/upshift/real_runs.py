@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from upshift import session
+from upshift.errors import UpshiftError
 from upshift.eventlog import ProcessLog
 from upshift.inject.upshift_agent.events import CHECKPOINT
 from upshift.knobs.change import Change
@@ -22,7 +23,7 @@ from upshift.knobs.counted import EVAL_EVERY, SAVE_EVERY
 from upshift.knobs.discover import Seen, seen
 from upshift.measure.enough import Enough
 from upshift.measure.profile import training
-from upshift.outcomes import failed
+from upshift.outcomes import failed, why_nothing
 from upshift.race import RATIO_SECONDS, copies, race
 from upshift.search.bench import Counted, Endured, Learned, Turned, Ways
 from upshift.search.confirm import Heat, Pair, speedup, total
@@ -104,11 +105,21 @@ class Runs:
             found = seen(outcome.processes, now)
             if known.ok:
                 self.journal.add(name, known, found)
+            elif error := self._why_nothing(outcome):
+                raise error
         if known.ok:
             self.patience = min(self.patience, known.seconds + _PATIENCE)
         if known.step_seconds:
             self.seconds = min(_LONGEST, max(_SHORTEST, _STEPS * known.step_seconds))
         return known, found
+
+    def _why_nothing(self, outcome: Outcome) -> UpshiftError | None:
+        log = training(outcome.processes)
+        return why_nothing(
+            outcome,
+            first_step_seconds=self.launching.first_step_seconds,
+            steps=len(log.steps) if log is not None else 0,
+        )
 
     def run(self, change: Change, settings: Mapping[str, Any], suffix: str = "") -> Trial:
         """One trial, or what it showed when it was run before."""

@@ -197,7 +197,7 @@ def test_what_belongs_together_is_tried_together(tmp_path: Path) -> None:
         return tuple(int(str(FileKey(config, f"d.{k}").now(change))) for k in ("batch_size", "grad_accum"))
 
     world = World(folder=tmp_path, argv=(), read=read, seen=Seen(flags={}, files=(config,), sources=()))
-    assert world.tune().values == {"micro_batch": 16, "grad_accum": 1}
+    assert world.tune(only=frozenset({"micro_batch"})).values == {"micro_batch": 16, "grad_accum": 1}
     assert world.calls[1:5] == [(2, 8)] * 3 + [(8, 2)]
 
 
@@ -431,6 +431,29 @@ def test_a_lucky_start_of_the_best_does_not_hide_what_pays(tmp_path: Path) -> No
     plan = world.tune(only=frozenset({"compile"}))
     assert plan.values == {"compile": True}
     assert plan.settings[0].gain == pytest.approx(1.15)
+
+
+def test_memory_that_is_kept_lets_larger_batches_pay(tmp_path: Path) -> None:
+    """As it is, a larger batch faults in more memory than its fewer calls save."""
+
+    def extra(change):
+        if "GLIBC_TUNABLES" in change.environment:
+            return 1.2
+        return 1.0 if world.settings(change)[0] == 2 else 0.2
+
+    world = World(folder=tmp_path, extra=extra)
+    plan = world.tune(only=frozenset({"micro_batch", "allocator"}))
+    assert plan.values["micro_batch"] == 16 and "allocator" in plan.values
+
+
+def test_kept_memory_that_pays_only_with_larger_batches_is_tried_with_them(tmp_path: Path) -> None:
+    def extra(change):
+        return 1.2 if "GLIBC_TUNABLES" in change.environment and world.settings(change)[0] > 2 else 1.0
+
+    world = World(folder=tmp_path, extra=extra)
+    plan = world.tune(only=frozenset({"micro_batch", "allocator"}))
+    assert {"micro_batch", "allocator"} <= set(plan.values)
+    assert not [what for what, _ in plan.rejected if what.startswith("allocator")], "refused at first only"
 
 
 def test_what_cannot_pay_is_not_tried(tmp_path: Path) -> None:

@@ -206,17 +206,20 @@ THREADS = Knob(
     why="threads that wait for each other cost more than they bring",
     variable="OMP_NUM_THREADS",
 )
+ALLOCATOR = Knob(
+    name="allocator",
+    effect=EXACT,
+    names=NEVER,
+    unlike=NEVER,
+    values=lambda now: (
+        ["glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592"] if now is None else []
+    ),
+    why="freed memory is kept for the next step instead of being given back and faulted in again",
+    variable="GLIBC_TUNABLES",
+)
 VARIABLES = (
     THREADS,
-    Knob(
-        name="allocator",
-        effect=EXACT,
-        names=NEVER,
-        unlike=NEVER,
-        values=lambda now: ["glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592"],
-        why="freed memory is kept for the next step instead of being given back and faulted in again",
-        variable="GLIBC_TUNABLES",
-    ),
+    ALLOCATOR,
     Knob(
         name="tf32",
         effect=NUMERIC,

@@ -255,12 +255,14 @@ class Bench:
         return f"not the same training: {verdict.because}"
 
     def reject(self, what: str, why: str) -> None:
-        """For the table of what did not pay."""
+        """For the table of what did not pay; what was refused before on other terms is there once."""
+        self.rejected = [(other, reason) for other, reason in self.rejected if other != what]
         self.rejected.append((what, why))
 
-    def forgive(self, knob: str) -> None:
-        """It pays after all, together with another."""
-        self.rejected = [(what, why) for what, why in self.rejected if not what.startswith(f"{knob} → ")]
+    def forgive(self, knob: str, value: object = "") -> None:
+        """It pays after all, together with another: this value, or any."""
+        refused = f"{knob} → {value}"
+        self.rejected = [(what, why) for what, why in self.rejected if not what.startswith(refused)]
 
     def note(self, sentence: str) -> None:
         """Something to be said once."""

@@ -123,6 +123,7 @@ def _taken(
     verdict = bench.proven(changed, trial.settings, f"{knob.name} → {value}")
     if verdict is None:
         return None
+    bench.forgive(knob.name, value)
     before = next((s for s in best.settings if s.knob == knob.name), None)
     setting = Setting(
         knob=knob.name,
@@ -178,8 +179,11 @@ def _place(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Candidate | 
     if given is not None:
         return Candidate(binding=given, value=given.now(best.change), where="given")
     if knob.variable:
-        now = (bench.request.threads or bench.request.cores) if knob is THREADS else None
-        return Candidate(binding=Variable(knob.variable), value=now, where="environment")
+        variable = Variable(knob.variable)
+        now: object = variable.now(best.change)
+        if knob is THREADS:
+            now = int(str(now or bench.request.threads or bench.request.cores))
+        return Candidate(binding=variable, value=now, where="environment")
     if knob.lever:
         lever = Lever(knob.lever)
         return Candidate(binding=lever, value=lever.now(best.change), where="inside the run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from upshift.errors import NothingMeasured
-from upshift.knobs.catalogue import FEEDING, OTHERS
+from upshift.knobs.catalogue import ALLOCATOR, FEEDING, OTHERS
 from upshift.plan import Plan
 from upshift.search import cadence, counting, feeding, micro_batch, others, quality
 from upshift.search.bench import AGGRESSIVE, Bench, Request, Standing, Turned, Ways
@@ -31,6 +31,8 @@ def tune(request: Request, ways: Ways) -> Plan:
         best = feeding.turn(bench, best, seen)
         best = others.turn(bench, best, seen, OTHERS)
     else:
+        # Larger batches fault in more memory: where it is kept, they may pay that did not. And starts differ less.
+        best = others.turn(bench, best, seen, (ALLOCATOR,))
         best = micro_batch.turn(bench, best, seen)
         best = others.turn(bench, best, seen, (*FEEDING, *OTHERS))
     best = cadence.turn(bench, best, seen)
