@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from upshift.measure.profile import training
 from upshift.outcomes import failed, why_nothing
 from upshift.race import RATIO_SECONDS, copies, race
 from upshift.search.bench import Counted, Endured, Learned, Turned, Ways
-from upshift.search.confirm import Heat, Pair, speedup, total
+from upshift.search.confirm import Heat, Pair, next_heat_seconds, speedup, total
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.session import Outcome, Settings, Snapshot, Watcher
@@ -205,7 +205,7 @@ class Runs:
         name = f"{name}-{occasion}"
         known = self.journal.heats(name)
         yield from known
-        with closing(self._fresh(before, after, name, len(known), seconds)) as fresh:
+        with closing(self._fresh(before, after, name, known, seconds)) as fresh:
             for heat in fresh:
                 self.journal.add_heat(name, heat)
                 known.append(heat)
@@ -213,12 +213,12 @@ class Runs:
                 yield heat
 
     def _fresh(
-        self, before: Turned, after: Turned, name: str, done: int, seconds: float
+        self, before: Turned, after: Turned, name: str, known: Sequence[Heat], seconds: float
     ) -> Generator[Heat, None, None]:
         if self._may_race(before, after):
-            while heat := self._heat(before, after, seconds):
+            while heat := self._heat(before, after, next_heat_seconds(seconds, known)):
                 yield heat
-        yield from self._in_turn(before, after, name, done)
+        yield from self._in_turn(before, after, name, len(known))
 
     def _heat(self, before: Turned, after: Turned, seconds: float) -> Heat:
         """One start of both, one asleep while the other works; nothing where one ends before they can be compared."""

@@ -9,7 +9,7 @@ from statistics import stdev
 
 import pytest
 
-from upshift.search.confirm import Heat, Speedup, confirm, second_look, speedup
+from upshift.search.confirm import Heat, Speedup, confirm, next_heat_seconds, second_look, speedup
 
 
 class Heats:
@@ -100,6 +100,15 @@ def test_starts_that_agree_know_nothing_of_further_steps() -> None:
     """The same short steps gain much and the same long ones little, in every start."""
     found = speedup([((1.0, 0.2), (9.0, 6.0), (1.0, 0.2))] * 5)
     assert found.high / found.low > 2
+
+
+def test_a_start_is_raced_for_longer_where_it_is_steps_that_differ() -> None:
+    steps = ((1.0, 0.2), (2.0, 1.5), (1.0, 0.2))
+    assert next_heat_seconds(3.0, [steps]) == 3.0
+    assert next_heat_seconds(3.0, [steps, steps]) == pytest.approx(2 * 5.9)
+    assert next_heat_seconds(3.0, [steps * 3, steps * 3]) == 16.0
+    assert next_heat_seconds(90.0, [steps * 9, steps * 9]) == 90.0, "as long as was asked for, at the least"
+    assert next_heat_seconds(3.0, [((1.0, 0.5),) * 3, ((1.0, 0.7),) * 3]) == 3.0
 
 
 def test_two_starts_that_agree_are_enough_for_a_second_look() -> None:

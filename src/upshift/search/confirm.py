@@ -49,11 +49,16 @@ def speedup(heats: Sequence[Heat]) -> Speedup:
     ratio = before / after
     half = math.inf
     if len(heats) > 1:
-        by_start = [total(heat) for heat in heats]
-        by_step = [total([p for p in pairs if p is not None]) for pairs in zip_longest(*heats)]
-        half = math.hypot(_error(by_start), _error(by_step))
+        half = math.hypot(*_doubts(heats))
     high = ratio * math.exp(half) if half < 50 else math.inf
     return Speedup(ratio=ratio, low=ratio * math.exp(-half), high=high, starts=len(heats))
+
+
+def _doubts(heats: Sequence[Heat]) -> tuple[float, float]:
+    """Half the interval, as a share: for starts that differ, and for steps that do."""
+    by_start = [total(heat) for heat in heats]
+    by_step = [total([p for p in pairs if p is not None]) for pairs in zip_longest(*heats)]
+    return _error(by_start), _error(by_step)
 
 
 def total(pairs: Sequence[Pair]) -> Pair:
@@ -107,6 +112,18 @@ def _enough(found: Speedup, precision: float | None) -> bool:
         or width <= max(_WIDTH * found.ratio, _OF_THE_GAIN * (found.ratio - 1))
         or found.high < 0.98
     )
+
+
+_LONGEST_HEAT = 16.0
+
+
+def next_heat_seconds(seconds: float, heats: Sequence[Heat]) -> float:
+    """Of racing: `seconds`, or more than in the starts before where it is steps that are in doubt, not starts."""
+    if len(heats) < 2:
+        return seconds
+    starts, steps = _doubts(heats)
+    longest = max(sum(total(heat)) for heat in heats)
+    return max(seconds, min(2 * longest, _LONGEST_HEAT)) if steps > starts else seconds
 
 
 _MOST_LOOKS = 3
