@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from upshift.command import understand
+from upshift.knobs import allocators
 from upshift.knobs.binding import Binding, Flag, Variable
-from upshift.knobs.catalogue import ALLOCATOR
 from upshift.knobs.change import Change
 from upshift.real_runs import Launching, Runs
 from upshift.search.confirm import confirm
@@ -41,7 +41,7 @@ EFFECTIVE = 24
 PRECISION = 0.03
 FEW_STARTS = 3
 HEAT_SECONDS = 4.0
-ENVIRONMENT = {"OMP_NUM_THREADS": "2", ALLOCATOR.variable: str(*ALLOCATOR.values(None))}
+ENVIRONMENT = {"OMP_NUM_THREADS": "2", **allocators.variables(allocators.KEEPING)}
 """Threads as torch would have it here, said so that a cell is told by its settings. And for all alike memory that is
 kept: without it two starts of one cell differ by up to a third, and the grid's best would be the luckiest start."""
 AXES: dict[str, tuple[Binding, tuple[object, ...]]] = {

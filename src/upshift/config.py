@@ -14,6 +14,9 @@ SCRATCH = "UPSHIFT_SCRATCH"
 
 _CACHES = ("XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
+ALLOCATION = ("GLIBC_TUNABLES", "LD_PRELOAD")
+"""What decides how a program allocates memory."""
+
 # A probe must not appear as a run on somebody's server. Trackers keep working, into scratch.
 _OFFLINE_TRACKERS = {
     "WANDB_MODE": "offline",
@@ -53,6 +56,17 @@ def threads() -> int | None:
     """OMP_NUM_THREADS, if the user has set it to a number."""
     value = os.environ.get("OMP_NUM_THREADS", "")
     return int(value) if value.isdigit() and int(value) else None
+
+
+def allocation() -> dict[str, str]:
+    """What the user has said about it."""
+    return {name: os.environ[name] for name in ALLOCATION if os.environ.get(name)}
+
+
+def library_folders() -> tuple[Path, ...]:
+    """Shared libraries that come with the user's environment, not with the machine."""
+    prefix = os.environ.get("CONDA_PREFIX")
+    return (Path(prefix) / "lib",) if prefix else ()
 
 
 def cores() -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from search.world import World, overhead
 
+from upshift.knobs import allocators
 from upshift.knobs.binding import FileKey, Flag
 from upshift.knobs.discover import Seen
 from upshift.plan import Setting, Unproven
@@ -454,6 +455,37 @@ def test_kept_memory_that_pays_only_with_larger_batches_is_tried_with_them(tmp_p
     plan = world.tune(only=frozenset({"micro_batch", "allocator"}))
     assert {"micro_batch", "allocator"} <= set(plan.values)
     assert not [what for what, _ in plan.rejected if what.startswith("allocator")], "refused at first only"
+
+
+def test_another_allocator_takes_the_place_of_kept_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries = {"tcmalloc": "/lib/libtcmalloc_minimal.so.4", "jemalloc": "/lib/libjemalloc.so.2"}
+    monkeypatch.setattr(allocators, "installed", lambda: libraries)
+
+    def extra(change):
+        told = str(change.environment)
+        return 1.5 if "tcmalloc" in told else 1.4 if "jemalloc" in told else 1.2 if "malloc" in told else 1.0
+
+    plan = World(folder=tmp_path, extra=extra).tune(only=frozenset({"allocator"}))
+    assert plan.change.environment == {"LD_PRELOAD": libraries["tcmalloc"]}
+    (setting,) = plan.settings
+    assert (setting.before, setting.after) == (None, "tcmalloc") and setting.gain == pytest.approx(1.5)
+    assert [what for what, _ in plan.rejected] == ["allocator → jemalloc"]
+
+
+def test_an_allocator_that_would_help_and_is_not_there_is_named(tmp_path: Path) -> None:
+    world = World(folder=tmp_path, extra=lambda change: 1.2 if change.environment else 1.0)
+    plan = world.tune(only=frozenset({"allocator"}))
+    assert plan.values == {"allocator": "glibc-keeping"}
+    assert any("libtcmalloc-minimal4" in note for note in plan.notes)
+
+
+def test_the_users_own_allocator_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocators, "installed", lambda: {"tcmalloc": "/lib/libtcmalloc_minimal.so.4"})
+    monkeypatch.setenv("LD_PRELOAD", "/lib/libjemalloc.so.2")
+    world = World(folder=tmp_path, extra=lambda change: 1.2 if change.environment else 1.0)
+    assert world.tune(only=frozenset({"allocator"})).settings == () and len(world.calls) == 1
 
 
 def test_what_cannot_pay_is_not_tried(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upshift.config import cores
+from upshift.knobs import allocators
 from upshift.knobs.counted import EVAL_EVERY, LOG_EVERY, SAVE_EVERY
 from upshift.knobs.knob import EXACT, NEVER, NUMERIC, ORDER, QUALITY, Argument, Knob, pattern
 from upshift.knobs.quality import QUALITY_KNOBS
@@ -206,20 +207,27 @@ THREADS = Knob(
     why="threads that wait for each other cost more than they bring",
     variable="OMP_NUM_THREADS",
 )
-ALLOCATOR = Knob(
+KEPT_MEMORY = Knob(
     name="allocator",
     effect=EXACT,
     names=NEVER,
     unlike=NEVER,
-    values=lambda now: (
-        ["glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=8589934592"] if now is None else []
-    ),
+    values=lambda now: [allocators.KEEPING] if now is None else [],
     why="freed memory is kept for the next step instead of being given back and faulted in again",
-    variable="GLIBC_TUNABLES",
 )
+OTHER_ALLOCATOR = Knob(
+    name=KEPT_MEMORY.name,
+    effect=EXACT,
+    names=NEVER,
+    unlike=NEVER,
+    values=lambda now: list(allocators.installed()) if now in (None, allocators.KEEPING) else [],
+    why="an allocator that is quicker at what torch asks for, many times a step",
+)
+ALLOCATORS = (KEPT_MEMORY, OTHER_ALLOCATOR)
+"""One setting, tried at two moments. What the user has chosen himself is left alone."""
 VARIABLES = (
     THREADS,
-    ALLOCATOR,
+    *ALLOCATORS,
     Knob(
         name="tf32",
         effect=NUMERIC,

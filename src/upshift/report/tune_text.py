@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upshift.apply import Applied
-from upshift.knobs.catalogue import FEEDING, GRAD_ACCUM, MICRO_BATCH, PLACED
+from upshift.knobs.catalogue import BY_NAME, FEEDING, GRAD_ACCUM, LEVERS, MICRO_BATCH, PLACED, VARIABLES
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
 from upshift.plan import Plan
@@ -161,4 +161,7 @@ def show_knobs(now: Change, baseline: Trial, seen: Seen, console: Console) -> No
             )
         if not found:
             table.add_row(knob.name, str(value) if value is not None else "", "not found", "", knob.effect)
+    for name in dict.fromkeys(knob.name for knob in (*VARIABLES, *LEVERS)):
+        where = "upshift run --tuned" if BY_NAME[name].lever else "environment"
+        table.add_row(name, "", where, "", BY_NAME[name].effect)
     console.print(table)

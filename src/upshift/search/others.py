@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from upshift.errors import UpshiftError
+from upshift.knobs.allocators import Allocator
 from upshift.knobs.binding import Binding, Lever, Variable
-from upshift.knobs.catalogue import THREADS
+from upshift.knobs.catalogue import ALLOCATORS, THREADS
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Candidate, Seen, candidates
 from upshift.knobs.knob import NUMERIC, ORDER, Knob
@@ -76,7 +77,7 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
             bench.reject(what, f"{gain:.2f}×")
             return best
         if gain < SURE:
-            again = bench.beside((best.change, best.values), (changed, values), least)
+            again = bench.beside((best.change, best.values), (changed, values), least, gain)
             if again is None or again < least:
                 second = f"{again:.2f}×" if again is not None else "failed"
                 bench.reject(what, f"{gain:.2f}× at first, {second} beside the best")
@@ -178,6 +179,9 @@ def _place(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Candidate | 
     given = bench.request.bindings.get(knob.name)
     if given is not None:
         return Candidate(binding=given, value=given.now(best.change), where="given")
+    if knob in ALLOCATORS:
+        allocator = Allocator()
+        return Candidate(binding=allocator, value=allocator.now(best.change), where="environment")
     if knob.variable:
         variable = Variable(knob.variable)
         now: object = variable.now(best.change)

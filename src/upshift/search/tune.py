@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from upshift.errors import NothingMeasured
-from upshift.knobs.catalogue import ALLOCATOR, FEEDING, OTHERS
+from upshift.knobs import allocators
+from upshift.knobs.catalogue import FEEDING, KEPT_MEMORY, OTHERS
 from upshift.plan import Plan
 from upshift.search import cadence, counting, feeding, micro_batch, others, quality
 from upshift.search.bench import AGGRESSIVE, Bench, Request, Standing, Turned, Ways
@@ -16,6 +17,11 @@ from upshift.verify.verdict import Verdict
 _HEAT_SECONDS = 3.0
 _HEATS = 4
 """That fit into what is left of the budget, where precision is asked for; starting takes a part of it."""
+
+_OTHER_ALLOCATORS = (
+    "allocating memory is dear in this run, and tcmalloc, which is often quicker still, is not installed here "
+    "(Debian and Ubuntu: libtcmalloc-minimal4; conda: gperftools)"
+)
 
 
 def tune(request: Request, ways: Ways) -> Plan:
@@ -32,9 +38,11 @@ def tune(request: Request, ways: Ways) -> Plan:
         best = others.turn(bench, best, seen, OTHERS)
     else:
         # Larger batches fault in more memory: where it is kept, they may pay that did not. And starts differ less.
-        best = others.turn(bench, best, seen, (ALLOCATOR,))
+        best = others.turn(bench, best, seen, (KEPT_MEMORY,))
         best = micro_batch.turn(bench, best, seen)
         best = others.turn(bench, best, seen, (*FEEDING, *OTHERS))
+    if best.values.get(KEPT_MEMORY.name) == allocators.KEEPING and not allocators.installed():
+        bench.note(_OTHER_ALLOCATORS)
     best = cadence.turn(bench, best, seen)
     best, speedup, verdict = _confirmed(bench, baseline, best)
     return Plan(
