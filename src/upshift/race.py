@@ -23,10 +23,10 @@ _TURN_SECONDS, _PRECISE_TURN_SECONDS = 0.3, 1.5
 """Of the faster side: waking up costs caches, some per cent of a short turn and less of a long one."""
 _LONG_TURN_SECONDS, _SHORTEST_TURN_SECONDS = 1.2, 0.1
 """A slower side's turn is that long at the most, unless the faster one's became too short."""
-_WARM_SECONDS = 1.0
+_WARM_SECONDS = 0.5
 """Of the slower side's turns after the start, at the least: they are not compared."""
-RATIO_SECONDS = 1.0
-"""Of all sides together, at the least: what makes up a pair."""
+_PAIR_SECONDS = 0.5
+"""Of all sides together, at the least: as many seconds in more pairs tell more of their spread."""
 _UNSEEN = 0.8
 """Of a turn: passes before it is looked for more often. Looking takes a core, and where all compute that is felt."""
 _LATE, _LATE_SECONDS = 10.0, 120.0
@@ -76,7 +76,9 @@ def race(
                 continue
             before += fmean(took[racer] for racer in old)
             after += fmean(took[racer] for racer in new)
-            if len(old) * before + len(new) * after >= RATIO_SECONDS:
+            # Who has just slept longer is slower: a pair has both orders in it.
+            balanced = (number - warm) % 2 == 0
+            if balanced and len(old) * before + len(new) * after >= _PAIR_SECONDS:
                 yield before, after
                 before = after = 0.0
 

@@ -24,9 +24,9 @@ from upshift.knobs.discover import Seen, seen
 from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed, why_nothing
-from upshift.race import RATIO_SECONDS, copies, race
-from upshift.search.bench import Counted, Endured, Learned, Turned, Ways
-from upshift.search.confirm import Heat, Pair, next_heat_seconds, speedup, total
+from upshift.race import copies, race
+from upshift.search.bench import LOOK_SECONDS, Counted, Endured, Learned, Turned, Ways
+from upshift.search.confirm import Heat, Pair, heat_is_enough, speedup
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
 from upshift.session import Outcome, Settings, Snapshot, Watcher
@@ -49,8 +49,6 @@ _ROOM = 0.7
 """Of the memory that is free: what two runs at once may need."""
 _LONG_START = 10.0
 """Seconds: beyond, a program mostly reads and waits, and both of a race start at once."""
-_FEWEST_PAIRS = 3
-"""Of a heat that is longer than a look: steps differ, which a single pair does not show."""
 _ENDURING_STEPS, _ENDURING_SECONDS = 4, 20.0
 """On the longest batches: the first step has no optimizer state yet, and evaluations and saves are waited for."""
 
@@ -216,17 +214,16 @@ class Runs:
         self, before: Turned, after: Turned, name: str, known: Sequence[Heat], seconds: float
     ) -> Generator[Heat, None, None]:
         if self._may_race(before, after):
-            while heat := self._heat(before, after, next_heat_seconds(seconds, known)):
+            while heat := self._heat(before, after, seconds, known):
                 yield heat
         yield from self._in_turn(before, after, name, len(known))
 
-    def _heat(self, before: Turned, after: Turned, seconds: float) -> Heat:
+    def _heat(self, before: Turned, after: Turned, seconds: float, known: Sequence[Heat]) -> Heat:
         """One start of both, one asleep while the other works; nothing where one ends before they can be compared."""
         sides = [(change.command, self._settings(change)) for change, _ in (before, after)]
         trials = self._trials(before, after)
         steps = [trial.step_seconds or 0.0 for trial in trials]
         together = any((trial.settled_seconds or 0.0) > _LONG_START for trial in trials)
-        fewest = _FEWEST_PAIRS if seconds > RATIO_SECONDS else 1
         found: list[Pair] = []
         with closing(
             race(
@@ -239,7 +236,8 @@ class Runs:
         ) as pairs:
             for pair in pairs:
                 found.append(pair)
-                if len(found) >= fewest and sum(total(found)) >= seconds:
+                # Steps differ, which a single pair does not show: enough for a look, where starts do.
+                if seconds <= LOOK_SECONDS or heat_is_enough(tuple(found), seconds, known):
                     break
         return tuple(found)
 

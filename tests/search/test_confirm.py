@@ -9,7 +9,14 @@ from statistics import stdev
 
 import pytest
 
-from upshift.search.confirm import Heat, Speedup, confirm, next_heat_seconds, second_look, speedup
+from upshift.search.confirm import (
+    Heat,
+    Speedup,
+    confirm,
+    heat_is_enough,
+    second_look,
+    speedup,
+)
 
 
 class Heats:
@@ -102,15 +109,6 @@ def test_starts_that_agree_know_nothing_of_further_steps() -> None:
     assert found.high / found.low > 2
 
 
-def test_a_start_is_raced_for_longer_where_it_is_steps_that_differ() -> None:
-    steps = ((1.0, 0.2), (2.0, 1.5), (1.0, 0.2))
-    assert next_heat_seconds(3.0, [steps]) == 3.0
-    assert next_heat_seconds(3.0, [steps, steps]) == pytest.approx(2 * 5.9)
-    assert next_heat_seconds(3.0, [steps * 3, steps * 3]) == 16.0
-    assert next_heat_seconds(90.0, [steps * 9, steps * 9]) == 90.0, "as long as was asked for, at the least"
-    assert next_heat_seconds(3.0, [((1.0, 0.5),) * 3, ((1.0, 0.7),) * 3]) == 3.0
-
-
 def test_two_starts_that_agree_are_enough_for_a_second_look() -> None:
     for ratios, asked in ((1.2, 1.1), 2), ((0.9, 1.0), 2), ((1.2, 0.9, 1.3), 3):
         heats = Heats(*ratios)
@@ -118,3 +116,32 @@ def test_two_starts_that_agree_are_enough_for_a_second_look() -> None:
         assert heats.asked == asked
         assert found == pytest.approx(sum(ratios[:asked]) / asked)
     assert second_look(iter(()), least=1.03) is None
+
+
+def test_a_second_look_goes_by_what_the_trial_has_shown() -> None:
+    for gain, ratios, asked in (
+        (1.2, (1.15,), 1),
+        (1.2, (1.05, 1.2), 2),
+        (1.2, (0.9, 1.2, 1.2), 3),
+        (1.05, (1.2, 1.2), 2),
+        (1.05, (1.01,), 1),
+    ):
+        heats = Heats(*ratios)
+        found = second_look(iter(heats), least=1.03, gain=gain)
+        assert heats.asked == asked
+        assert found == pytest.approx(sum(ratios) / asked)
+
+
+def test_a_start_is_gone_on_with_while_it_is_steps_that_differ() -> None:
+    assert not heat_is_enough(((2.0, 1.0),), 1.0), "one pair shows nothing of what steps differ in"
+    assert not heat_is_enough(((2.0, 1.0), (2.0, 1.0)), 9.0), "asked for longer"
+    assert heat_is_enough(((2.0, 1.0), (2.0, 1.0)), 3.0)
+    unlike = ((2.0, 1.0), (2.0, 1.4), (2.0, 0.8), (2.0, 1.4), (2.0, 1.0))
+    assert not any(heat_is_enough(unlike[:n], 3.0) for n in range(1, 6))
+    assert heat_is_enough(unlike + unlike[:1], 3.0), "but not for ever"
+    assert heat_is_enough(((2.0, 1.0), (2.0, 1.1)), 3.0, [((2.0, 1.1), (2.0, 1.0))]), "others had them too"
+
+
+def test_a_large_gain_may_be_in_doubt() -> None:
+    assert heat_is_enough(((2.00, 0.2), (2.04, 0.2)), 3.0)
+    assert not heat_is_enough(((2.00, 1.8), (2.04, 1.8)), 3.0)

@@ -25,7 +25,7 @@ SURE = 1.3
 """What is so much faster needs no second look before it is proven; the whole plan is confirmed in pairs anyway."""
 _CONFIRMING = 0.3
 """Of the budget: kept for holding the best against the run as it is."""
-_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 """Of racing, each start of a second look."""
 _ATTEMPT = 3.0
 """What a knob costs to try, prove and confirm, in trials."""
@@ -211,13 +211,13 @@ class Bench:
         self.trials.append(trial)
         self._longest = max(self._longest, trial.seconds)
 
-    def beside(self, before: Turned, after: Turned, least: float) -> float | None:
+    def beside(self, before: Turned, after: Turned, least: float, gain: float | None = None) -> float | None:
         """How many times as fast, on a second look: the machine's speed may have changed between two trials.
 
-        Well enough to tell whether it is `least`.
+        Well enough to tell whether it is `least`, given the `gain` that trials have shown.
         """
-        with closing(self.ways.versus(before, after, "again", _LOOK_SECONDS)) as heats:
-            return second_look(heats, least)
+        with closing(self.ways.versus(before, after, "again", LOOK_SECONDS)) as heats:
+            return second_look(heats, least, gain)
 
     def proven(self, change: Change, values: Mapping[str, object], what: str) -> Verdict | None:
         """The verdict, if it lets `what` be taken; else None, and the book says why."""

@@ -114,27 +114,40 @@ def _enough(found: Speedup, precision: float | None) -> bool:
     )
 
 
-_LONGEST_HEAT = 16.0
-
-
-def next_heat_seconds(seconds: float, heats: Sequence[Heat]) -> float:
-    """Of racing: `seconds`, or more than in the starts before where it is steps that are in doubt, not starts."""
-    if len(heats) < 2:
-        return seconds
-    starts, steps = _doubts(heats)
-    longest = max(sum(total(heat)) for heat in heats)
-    return max(seconds, min(2 * longest, _LONGEST_HEAT)) if steps > starts else seconds
-
-
 _MOST_LOOKS = 3
+_CLEAR = 1.1
+"""A gain that a trial and then a start beside the best have both shown is there."""
 
 
-def second_look(heats: Iterator[Heat], least: float) -> float | None:
-    """The ratio, from two starts if both are on the same side of `least`, else from one more; None: no heat."""
+def second_look(heats: Iterator[Heat], least: float, gain: float | None = None) -> float | None:
+    """The ratio, from as few starts as agree with each other, and with a trial's `gain`; None: no heat.
+
+    One where both show a clear gain, or where it was small in the trial already and is not seen again; two if both
+    are on the same side of `least`, else three.
+    """
     found: list[Heat] = []
     for heat in heats:
         found.append(heat)
-        above = {before / after >= least for before, after in map(total, found)}
-        if len(found) >= _MOST_LOOKS or (len(found) > 1 and len(above) == 1):
+        ratios = [before / after for before, after in map(total, found)]
+        if len(found) >= _MOST_LOOKS or (len(found) > 1 and len({r >= least for r in ratios}) == 1):
+            break
+        if gain is not None and (min(gain, *ratios) >= _CLEAR or (gain < _CLEAR and ratios[0] < least)):
             break
     return speedup(found).ratio if found else None
+
+
+_FEWEST_PAIRS = 2
+_LONGEST_HEAT = 16.0
+_STEADY = 0.04
+
+
+def heat_is_enough(pairs: Heat, seconds: float, before: Sequence[Heat] = ()) -> bool:
+    """Of one start, asked for so many seconds, after others: going on a while is cheaper than starting anew.
+
+    Not yet where steps differ so much that the speed-up could not be told, whatever the starts say.
+    """
+    raced = total(pairs)
+    if sum(raced) < seconds or len(pairs) < _FEWEST_PAIRS:
+        return False
+    bearable = max(_STEADY, _OF_THE_GAIN / 3 * (1 - raced[1] / raced[0]))
+    return sum(raced) >= _LONGEST_HEAT or _doubts([*before, pairs])[1] <= bearable

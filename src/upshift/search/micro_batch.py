@@ -13,7 +13,7 @@ from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
 from upshift.knobs.knob import EXACT, Knob
 from upshift.plan import Setting
-from upshift.search.bench import SURE, WORTH, Bench, Standing
+from upshift.search.bench import WORTH, Bench, Standing
 from upshift.search.counting import Count, counted_in_micro_batches, counted_with_them
 from upshift.search.endurance import endures
 from upshift.search.model import next_micro_batch
@@ -22,6 +22,8 @@ from upshift.verify.verdict import Verdict
 
 _LOADER_BOUND = 0.5
 _MOST_BINDINGS = 6
+_APART = 1.15
+"""Of two micro-batches that both pay: what is so much faster needs no second look, for the wrong one costs little."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +155,7 @@ def _fastest(bench: Bench, best: Standing, bound: Bound, tried: dict[int, Trial]
     if best.trial.micro_batch in ranked[:2] or not bench.time_for(2):
         return ranked[0]
     first, second = ranked[:2]
-    if (tried[first].samples_per_second or 0.0) > SURE * (tried[second].samples_per_second or 0.0):
+    if (tried[first].samples_per_second or 0.0) > _APART * (tried[second].samples_per_second or 0.0):
         return first
     small, large = sorted((first, second))
     before, after = ((bound.set(best.change, b), {**best.values, **bound.values(b)}) for b in (small, large))
