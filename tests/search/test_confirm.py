@@ -121,10 +121,10 @@ def test_two_starts_that_agree_are_enough_for_a_second_look() -> None:
 def test_a_second_look_goes_by_what_the_trial_has_shown() -> None:
     for gain, ratios, asked in (
         (1.2, (1.15,), 1),
-        (1.2, (1.05, 1.2), 2),
-        (1.2, (0.9, 1.2, 1.2), 3),
-        (1.05, (1.2, 1.2), 2),
+        (1.05, (1.04,), 1),
         (1.05, (1.01,), 1),
+        (1.2, (0.9, 1.0), 2),
+        (1.2, (0.9, 1.2, 1.2), 3),
     ):
         heats = Heats(*ratios)
         found = second_look(iter(heats), least=1.03, gain=gain)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from search.world import World, overhead
 
+from upshift.config import cores
 from upshift.knobs import allocators
 from upshift.knobs.binding import FileKey, Flag
 from upshift.knobs.discover import Seen
@@ -486,6 +487,16 @@ def test_the_users_own_allocator_is_left_alone(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("LD_PRELOAD", "/lib/libjemalloc.so.2")
     world = World(folder=tmp_path, extra=lambda change: 1.2 if change.environment else 1.0)
     assert world.tune(only=frozenset({"allocator"})).settings == () and len(world.calls) == 1
+
+
+def test_threads_that_the_program_sets_itself_are_left_alone(tmp_path: Path) -> None:
+    """Its second trial happens to be quicker: no reason to believe in a setting that was not made."""
+    moments = iter([1.0, 1.5])
+    many = max(2, cores())
+    world = World(folder=tmp_path, extra=lambda change: next(moments, 1.0), threads=many)
+    plan = world.tune(only=frozenset({"threads"}))
+    assert plan.settings == () and len(world.calls) == 2
+    assert dict(plan.rejected) == {"threads → 1": f"set, and the program has {many}: it says so itself"}
 
 
 def test_what_cannot_pay_is_not_tried(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class World:
     crashes: Callable[[int, int], bool] = lambda micro, accum: False
     data_share: float = 0.0
     workers: int | None = None
+    threads: int | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     """Of a step, beside waiting for data."""
     noise: float = 0.0
@@ -101,6 +102,7 @@ class World:
             shares={"data_wait": self.waits(change) if self.waits else self.data_share, **self.shares},
             beside=self.beside(change),
             workers=self.workers,
+            threads=self.threads,
             settled_seconds=self.settled(change),
             seconds=self.trial_seconds,
         )

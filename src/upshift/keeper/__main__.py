@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 
+import leftovers
 import linux
 import overlay
 import tree
@@ -159,7 +160,9 @@ class Keeper:
 
     def end(self):
         """Kill every descendant, cleaners last, until none is left."""
+        paths = leftovers.owned_by(tree.descendants(os.getpid()))
         tree.kill_all(os.getpid(), self.reap)
+        leftovers.remove(paths)
         self.say("gone")
 
 

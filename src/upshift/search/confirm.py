@@ -116,22 +116,21 @@ def _enough(found: Speedup, precision: float | None) -> bool:
 
 _MOST_LOOKS = 3
 _CLEAR = 1.1
-"""A gain that a trial and then a start beside the best have both shown is there."""
+"""A trial that has shown more than that is not refuted by one start."""
 
 
 def second_look(heats: Iterator[Heat], least: float, gain: float | None = None) -> float | None:
     """The ratio, from as few starts as agree with each other, and with a trial's `gain`; None: no heat.
 
-    One where both show a clear gain, or where it was small in the trial already and is not seen again; two if both
-    are on the same side of `least`, else three.
+    One that sees the gain again, or does not see one that was small; else two on the same side of `least`, or three.
     """
     found: list[Heat] = []
     for heat in heats:
         found.append(heat)
         ratios = [before / after for before, after in map(total, found)]
-        if len(found) >= _MOST_LOOKS or (len(found) > 1 and len({r >= least for r in ratios}) == 1):
+        if gain is not None and (ratios[0] >= least or gain < _CLEAR):
             break
-        if gain is not None and (min(gain, *ratios) >= _CLEAR or (gain < _CLEAR and ratios[0] < least)):
+        if len(found) >= _MOST_LOOKS or (len(found) > 1 and len({r >= least for r in ratios}) == 1):
             break
     return speedup(found).ratio if found else None
 

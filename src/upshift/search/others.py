@@ -66,6 +66,9 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
     if trial.effective_batch != best.trial.effective_batch:
         bench.reject(what, f"the effective batch became {trial.effective_batch}")
         return best
+    if knob is THREADS and trial.threads not in (None, value):
+        bench.reject(what, f"set, and the program has {trial.threads}: it says so itself")
+        return best
     gain = rate(trial, values) / (best.rate(values) or 1.0)
     luck = None
     if knob.name not in bench.request.fixed:
@@ -186,7 +189,7 @@ def _place(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Candidate | 
         variable = Variable(knob.variable)
         now: object = variable.now(best.change)
         if knob is THREADS:
-            now = int(str(now or bench.request.threads or bench.request.cores))
+            now = best.trial.threads or int(str(now or bench.request.threads or bench.request.cores))
         return Candidate(binding=variable, value=now, where="environment")
     if knob.lever:
         lever = Lever(knob.lever)

@@ -45,6 +45,8 @@ class Trial:
     """Of the run's time: `evaluation`, `saving`."""
     workers: int | None = None
     """Of the training's DataLoader."""
+    threads: int | None = None
+    """Of one process, as torch has them when it trains."""
     length_median: int | None = None
     length_max: int | None = None
     """Tokens of the longest sample of a batch, over the batches."""
@@ -121,6 +123,7 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         shares=_phases(found) | _convolution(found) | _exchange(found, outcome) | _padding(found),
         beside=_beside(found),
         workers=_workers(outcome),
+        threads=_threads(outcome),
         length_median=found.batch.length_median,
         length_max=found.batch.length_max,
         settled_seconds=_settled(outcome),
@@ -170,6 +173,11 @@ def _workers(outcome: Outcome) -> int | None:
     log = training(outcome.processes)
     made = [e["workers"] for e in log.loaders if not e["evaluation"]] if log else []
     return int(made[-1]) if made else None
+
+
+def _threads(outcome: Outcome) -> int | None:
+    log = training(outcome.processes)
+    return int(log.facts["threads"]) if log is not None and log.facts is not None else None
 
 
 def _settled(outcome: Outcome) -> float | None:
