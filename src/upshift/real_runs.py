@@ -25,7 +25,7 @@ from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed, why_nothing
 from upshift.race import copies, race
-from upshift.search.bench import LOOK_SECONDS, Counted, Endured, Learned, Turned, Ways
+from upshift.search.bench import LONG_START, LOOK_SECONDS, Counted, Endured, Learned, Turned, Ways
 from upshift.search.confirm import Heat, Pair, heat_is_enough, speedup
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
@@ -47,8 +47,6 @@ _COUNTING_SECONDS = 90.0
 """After the first step: a run whose evaluations take longer keeps its secret."""
 _ROOM = 0.7
 """Of the memory that is free: what two runs at once may need."""
-_LONG_START = 10.0
-"""Seconds: beyond, a program mostly reads and waits, and both of a race start at once."""
 _ENDURING_STEPS, _ENDURING_SECONDS = 4, 20.0
 """On the longest batches: the first step has no optimizer state yet, and evaluations and saves are waited for."""
 
@@ -223,7 +221,7 @@ class Runs:
         sides = [(change.command, self._settings(change)) for change, _ in (before, after)]
         trials = self._trials(before, after)
         steps = [trial.step_seconds or 0.0 for trial in trials]
-        together = any((trial.settled_seconds or 0.0) > _LONG_START for trial in trials)
+        together = any((trial.settled_seconds or 0.0) > LONG_START for trial in trials)
         found: list[Pair] = []
         with closing(
             race(

@@ -190,6 +190,21 @@ def test_two_files_of_which_one_is_dead(tmp_path: Path) -> None:
     assert plan.change.files[alive] == "train:\n  batch_size: 16  # samples\n  grad_accum: 1\n"
 
 
+def test_the_best_lies_between_two_that_are_slower(tmp_path: Path) -> None:
+    def speed(micro: int, accum: int) -> float:
+        return micro / (1 + 0.1 * micro) / (5 if micro > 4 else 1)
+
+    plan = World(folder=tmp_path, speed=speed).tune()
+    assert plan.values == {"micro_batch": 4, "grad_accum": 4}
+
+
+def test_where_memory_is_limited_the_first_step_is_shorter(tmp_path: Path) -> None:
+    for limited, first in (False, (16, 1)), (True, (8, 2)):
+        world = World(folder=tmp_path)
+        world.tune(memory_limited=limited, only=frozenset({"micro_batch"}))
+        assert world.calls[1] == first
+
+
 def test_what_belongs_together_is_tried_together(tmp_path: Path) -> None:
     """Four sections hold the same values, the last one is read: four runs tell, not one for each pair."""
     config = tmp_path / "c.yaml"
@@ -200,7 +215,15 @@ def test_what_belongs_together_is_tried_together(tmp_path: Path) -> None:
 
     world = World(folder=tmp_path, argv=(), read=read, seen=Seen(flags={}, files=(config,), sources=()))
     assert world.tune(only=frozenset({"micro_batch"})).values == {"micro_batch": 16, "grad_accum": 1}
-    assert world.calls[1:5] == [(2, 8)] * 3 + [(8, 2)]
+    assert world.calls[1:5] == [(2, 8)] * 3 + [(16, 1)]
+
+
+def test_time_for_confirming_is_kept_where_starting_takes_long(tmp_path: Path) -> None:
+    """Three starts of a minute take more than a third of four minutes: fewer trials are made."""
+    for start, tried in (1.0, True), (59.0, False):
+        world = World(folder=tmp_path, settled=lambda change, start=start: start, trial_seconds=100.0)
+        plan = world.tune(budget_seconds=240.0)
+        assert bool(plan.settings) is tried
 
 
 def test_the_budget_ends_the_search(tmp_path: Path) -> None:

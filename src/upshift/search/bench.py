@@ -23,8 +23,12 @@ WORTH = 1.03
 
 SURE = 1.3
 """What is so much faster needs no second look before it is proven; the whole plan is confirmed in pairs anyway."""
-_CONFIRMING = 0.3
-"""Of the budget: kept for holding the best against the run as it is."""
+_CONFIRMING, _MOST_CONFIRMING = 0.3, 0.6
+"""Of the budget: kept for holding the best against the run as it is; more where starting takes long."""
+_STARTS, _RACING_SECONDS = 3, 6.0
+"""Of both, at the most where the gain is clear; and of each."""
+LONG_START = 10.0
+"""Seconds: beyond, a program mostly reads and waits, and both of a race start at once."""
 LOOK_SECONDS = 1.0
 """Of racing, each start of a second look."""
 _ATTEMPT = 3.0
@@ -173,11 +177,17 @@ class Bench:
 
     def time_for(self, trials: float = 1.0, longer: float = 0.0) -> bool:
         """Does another trial, so much longer, fit into the budget, with what confirming the best takes in the end?"""
-        left = self.request.budget_seconds * (1 - _CONFIRMING) - self.seconds
+        left = self.request.budget_seconds - self._for_confirming() - self.seconds
         fits = trials * (self._longest + longer) <= left
         if not fits and "budget" not in dict(self.rejected):
             self.reject("budget", "no time left for further trials; give more with --budget")
         return fits
+
+    def _for_confirming(self) -> float:
+        budget = self.request.budget_seconds
+        start = (self.trials[0].settled_seconds or 0.0) if self.trials else 0.0
+        needed = _STARTS * ((start if start > LONG_START else 2 * start) + _RACING_SECONDS)
+        return min(max(needed, _CONFIRMING * budget), _MOST_CONFIRMING * budget)
 
     def look(self, change: Change) -> tuple[Trial, Seen]:
         """The run as it is."""

@@ -16,7 +16,7 @@ from upshift.plan import Setting
 from upshift.search.bench import WORTH, Bench, Standing
 from upshift.search.counting import Count, counted_in_micro_batches, counted_with_them
 from upshift.search.endurance import endures
-from upshift.search.model import next_micro_batch
+from upshift.search.model import LONG_STRIDE, SHORT_STRIDE, next_micro_batch
 from upshift.search.trial import OOM, Trial
 from upshift.verify.verdict import Verdict
 
@@ -112,7 +112,7 @@ def _first_target(bench: Bench, trial: Trial) -> int | None:
             )
             return None
         return wanted if wanted != micro else None
-    target = next_micro_batch([(micro, trial.samples_per_second or 0.0)], [], effective)
+    target = next_micro_batch([(micro, trial.samples_per_second or 0.0)], [], effective, _stride(bench))
     if target is None:
         bench.reject(MICRO_BATCH.name, f"{micro} × {trial.grad_accum} is all one batch already")
     return target
@@ -136,7 +136,7 @@ def _search(
                 bench.reject(f"micro_batch → {size}", "does not fit in memory")
         following: int | None = None
         if MICRO_BATCH.name not in bench.request.fixed and bench.time_for():
-            following = next_micro_batch(_points(tried), failed, bound.effective)
+            following = next_micro_batch(_points(tried), failed, bound.effective, _stride(bench))
         while following is None:
             fastest = max(tried, key=lambda b: tried[b].samples_per_second or 0.0)
             changed = bound.set(best.change, fastest)
@@ -144,7 +144,7 @@ def _search(
                 return tried
             failed.append(fastest)
             tried = {b: t for b, t in tried.items() if b < fastest}
-            following = next_micro_batch(_points(tried), failed, bound.effective)
+            following = next_micro_batch(_points(tried), failed, bound.effective, _stride(bench))
         size = following
         trial = bench.attempt(bound.set(best.change, size), {**best.values, **bound.values(size)})
 
@@ -164,6 +164,10 @@ def _fastest(bench: Bench, best: Standing, bound: Bound, tried: dict[int, Trial]
         return first
     bench.tell(f"micro_batch {large} beside {small}: {ratio:.2f}×")
     return large if ratio > 1 else small
+
+
+def _stride(bench: Bench) -> int:
+    return SHORT_STRIDE if bench.limited else LONG_STRIDE
 
 
 def _points(tried: dict[int, Trial]) -> list[tuple[int, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -36,8 +37,12 @@ def predict(points: Sequence[tuple[int, float]], effective: int) -> dict[int, fl
     return found
 
 
+LONG_STRIDE, SHORT_STRIDE = 16, 4
+"""Times as large as now: the first other micro-batch. Short where memory is limited."""
+
+
 def next_micro_batch(
-    points: Sequence[tuple[int, float]], failed: Sequence[int], effective: int
+    points: Sequence[tuple[int, float]], failed: Sequence[int], effective: int, stride: int = LONG_STRIDE
 ) -> int | None:
     """The one worth a trial, or None: enough is known."""
     tried = {b for b, _ in points} | set(failed)
@@ -49,8 +54,14 @@ def next_micro_batch(
         larger = [d for d in sizes if d > best_b]
         if not larger:
             return max(sizes) if best_b == effective else None
-        # A long step first: two near points tell little about the line between them.
-        return min(larger, key=lambda d: abs(d - max(4 * best_b, effective // 2)))
+        # Far away first: two near points tell little about the line between them.
+        return min(larger, key=lambda d: abs(d - min(stride * best_b, effective)))
+    if len(points) == 2 and best_b == min(points)[0]:
+        # The larger one is slower, and the line knows nothing of a summit between the two.
+        far = max(points)[0]
+        between = [d for d in sizes if best_b < d < far]
+        if between:
+            return min(between, key=lambda d: abs(d - math.sqrt(best_b * far)))
     expected = predict(points, effective)
     promising = [d for d in sizes if expected.get(d, 0.0) > 1.03 * best_rate]
     if promising:
