@@ -91,6 +91,20 @@ def test_settings_are_found_where_they_are_made(kind: str, where: list[str], tmp
         assert f"{found['best']['micro_batch']}" in (folder / "train.py").read_text()
 
 
+def test_evaluations_that_no_trial_sees_are_priced_and_made_rarer(tmp_path: Path) -> None:
+    program = str(PROGRAM.with_name("evaluates.py"))
+    command = (sys.executable, program, "--eval-every", "1000")
+    run = upshift("tune", "--json", "-", "--only", "eval_every", "--", *command, cwd=tmp_path, timeout=300)
+    assert run.code == 0, run.stderr
+    found = run.document
+    (beside,) = found["beside"]
+    assert beside["what"] == "evaluation" and beside["every"] == 1000
+    assert 0.9 < beside["seconds"] < 1.5
+    rarer = found["best"]["settings"]["eval_every"]
+    assert rarer > 1000 and found["applied"]["command"][-1] == str(rarer)
+    assert found["run_speedup"] > 1.05
+
+
 def test_a_shell_script_in_front(tmp_path: Path) -> None:
     folder = project(tmp_path)
     (folder / "run.sh").write_text(

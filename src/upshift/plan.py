@@ -47,6 +47,19 @@ class Length:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Evaluations or saves, too seldom for a short trial to see."""
+
+    what: str
+    seconds: float
+    """Each."""
+    every: float
+    """Optimizer steps, as it is."""
+    every_after: float
+    """The same with the plan."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What to run from now on."""
 
@@ -63,6 +76,7 @@ class Plan:
     tuning_seconds: float
     notes: tuple[str, ...] = ()
     length: Length | None = None
+    beside: tuple[Beside, ...] = ()
     quality: tuple[Choice, ...] = ()
     """Of the aggressive plan: what another training would bring and cost."""
 
@@ -73,8 +87,26 @@ class Plan:
 
     @property
     def whole_seconds(self) -> tuple[float, float] | None:
-        """Of the training as it is and with the plan, without evaluations and saves; None: not known."""
-        if self.length is None or self.speedup is None or not self.baseline.step_seconds:
+        """Of the training as it is and with the plan, with what is known to be beside its steps; None: not known."""
+        if self.length is None or self._per_step is None:
             return None
-        before = self.length.steps * self.baseline.step_seconds
-        return before, before / self.speedup.ratio
+        before, after = self._per_step
+        return self.length.steps * before, self.length.steps * after
+
+    @property
+    def run_ratio(self) -> float | None:
+        """How many times as fast with evaluations and saves; None where nothing is known of them."""
+        if not self.beside or self._per_step is None:
+            return None
+        before, after = self._per_step
+        return before / after
+
+    @property
+    def _per_step(self) -> tuple[float, float] | None:
+        if self.speedup is None or not self.baseline.step_seconds:
+            return None
+        before = self.baseline.step_seconds
+        return (
+            before + sum(b.seconds / b.every for b in self.beside),
+            before / self.speedup.ratio + sum(b.seconds / b.every_after for b in self.beside),
+        )

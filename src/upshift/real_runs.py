@@ -25,7 +25,7 @@ from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed, why_nothing
 from upshift.race import copies, race
-from upshift.search.bench import LONG_START, LOOK_SECONDS, Counted, Endured, Learned, Turned, Ways
+from upshift.search.bench import LONG_START, LOOK_SECONDS, Counted, Endured, Learned, Price, Turned, Ways
 from upshift.search.confirm import Heat, Pair, heat_is_enough, speedup
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
@@ -47,6 +47,8 @@ _COUNTING_SECONDS = 90.0
 """After the first step: a run whose evaluations take longer keeps its secret."""
 _ROOM = 0.7
 """Of the memory that is free: what two runs at once may need."""
+_PRICING_SECONDS = 45.0
+"""After the first step: an evaluation that takes longer is not priced."""
 _ENDURING_STEPS, _ENDURING_SECONDS = 4, 20.0
 """On the longest batches: the first step has no optimizer state yet, and evaluations and saves are waited for."""
 
@@ -87,6 +89,7 @@ class Runs:
             count=self.count,
             endure=self.endure,
             learn=self.learn,
+            price=self.price,
             tell=self.tell,
         )
 
@@ -259,7 +262,7 @@ class Runs:
         return (
             alone
             and needed < _ROOM * psutil.virtual_memory().available
-            and not {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1])
+            and not (any(t.beside for t in trials) and {EVAL_EVERY.name, SAVE_EVERY.name} & set(sides[-1][1]))
         )
 
     def _in_turn(self, before: Turned, after: Turned, name: str, done: int) -> Generator[Heat, None, None]:
@@ -291,6 +294,19 @@ class Runs:
             evaluations=evaluations,
             saves=saves,
         )
+
+    def price(self, change: Change, wanted: frozenset[str], most: int) -> Mapping[str, Price]:
+        """A run until each of these has come once, or has had the time to."""
+
+        def enough(log: ProcessLog, since: float) -> bool:
+            return since > _PRICING_SECONDS or len(log.steps) > most or wanted <= set(_prices(log))
+
+        outcome = self._launch(change, self._until(enough))
+        if outcome.ended_by == "interrupt":
+            raise KeyboardInterrupt
+        log = training(outcome.processes)
+        found = _prices(log) if log is not None else {}
+        return {what: price for what, price in found.items() if what in wanted}
 
     def learn(self, change: Change, steps: int) -> Learned:
         """A real training run, seeded, for so many steps."""
@@ -342,6 +358,21 @@ def _beside_steps(log: ProcessLog) -> tuple[int, int]:
         sum(bool(s["eval"] or s["evaluates"]) for s in log.steps),
         sum(s["phases"][CHECKPOINT] > 0 for s in log.steps),
     )
+
+
+def _prices(log: ProcessLog) -> dict[str, Price]:
+    """What stood beside steps after the first, which is not whole: an evaluation before the training is another."""
+    seconds: dict[str, list[tuple[int, float]]] = {"evaluation": [], "saving": []}
+    for number, step in enumerate(log.steps):
+        if number and (step["eval"] or step["evaluates"]):
+            seconds["evaluation"].append((number, step["eval"] or sum(step["nograd"] or ())))
+        if number and step["phases"][CHECKPOINT] > 0:
+            seconds["saving"].append((number, step["phases"][CHECKPOINT]))
+    return {
+        what: Price(seconds=sum(s for _, s in each) / len(each), steps=each[0][0])
+        for what, each in seconds.items()
+        if each
+    }
 
 
 _VALIDATION = re.compile(

@@ -8,11 +8,12 @@ import pytest
 from search.world import World, overhead
 
 from upshift.config import cores
+from upshift.errors import ProgramFailed
 from upshift.knobs import allocators
 from upshift.knobs.binding import FileKey, Flag
 from upshift.knobs.discover import Seen
 from upshift.plan import Setting, Unproven
-from upshift.search.bench import Counted
+from upshift.search.bench import Counted, Price
 from upshift.verify.verdict import Verdict
 
 
@@ -196,6 +197,21 @@ def test_the_best_lies_between_two_that_are_slower(tmp_path: Path) -> None:
 
     plan = World(folder=tmp_path, speed=speed).tune()
     assert plan.values == {"micro_batch": 4, "grad_accum": 4}
+
+
+def test_what_does_not_fit_is_not_what_is_proven(tmp_path: Path) -> None:
+    """On a GPU the proof would run out of memory as the trial has."""
+    world = World(folder=tmp_path, fits=4)
+
+    def verdict(change):
+        if world.settings(change)[0] > world.fits:
+            raise ProgramFailed("out of memory", program_exit_code=1, output="")
+        return Verdict(kind="same", because="agreed")
+
+    world.verdict = verdict
+    plan = world.tune(only=frozenset({"micro_batch"}))
+    assert plan.values == {"micro_batch": 4, "grad_accum": 4}
+    assert why(plan, "micro_batch → 16") == why(plan, "micro_batch → 8") == "does not fit in memory"
 
 
 def test_where_memory_is_limited_the_first_step_is_shorter(tmp_path: Path) -> None:
@@ -580,6 +596,50 @@ def test_saving_that_eats_the_run_is_made_seldom(tmp_path: Path) -> None:
     assert plan.values == {"save_every": 58}
     assert plan.speedup is not None and plan.speedup.ratio == pytest.approx(1.93, rel=0.02)
     assert saving(tmp_path).tune(skip=frozenset({"save_every"})).settings == ()
+
+
+def evaluating(folder: Path, seconds: float, steps: int = 3) -> World:
+    """Every hundred steps, which no short trial sees; with small numbers the first comes after so many steps."""
+    argv = ("--batch_size", "2", "--accum", "8", "--eval_every", "100")
+    return World(
+        folder=folder, argv=argv, prices=lambda change: {"evaluation": Price(seconds=seconds, steps=steps)}
+    )
+
+
+def test_evaluations_that_no_trial_sees_are_priced_and_made_seldom(tmp_path: Path) -> None:
+    """A step takes 9.6 s and then 2.6: a hundred seconds every hundred steps were a tenth and become a quarter."""
+    plan = evaluating(tmp_path, 100.0).tune()
+    assert plan.values == {"micro_batch": 16, "grad_accum": 1, "eval_every": 1100}
+    assert plan.speedup is not None and plan.speedup.ratio == pytest.approx(9.6 / 2.6), "of steps"
+    assert plan.run_ratio == pytest.approx((9.6 + 1) / (2.6 + 100 / 1100))
+    assert plan.settings[-1].gain == pytest.approx((2.6 + 1) / (2.6 + 1 / 11))
+
+
+def test_what_stands_beside_the_steps_pays_by_itself(tmp_path: Path) -> None:
+    plan = evaluating(tmp_path, 100.0, steps=24).tune(only=frozenset({"eval_every"}))
+    assert plan.values == {"eval_every": 300}
+    assert plan.speedup is not None and not plan.speedup.claimed
+    assert plan.run_ratio == pytest.approx((9.6 + 1) / (9.6 + 1 / 3))
+
+
+def test_evaluations_that_cost_little_are_counted_and_left_alone(tmp_path: Path) -> None:
+    plan = evaluating(tmp_path, 1.0).tune()
+    assert set(plan.values) == {"micro_batch", "grad_accum"}
+    assert plan.run_ratio == pytest.approx(9.61 / 2.61)
+
+
+def test_evaluations_counted_in_micro_batches_are_known_by_when_they_come(tmp_path: Path) -> None:
+    """Two micro-batches of eight a step are all that fits: a hundred of them are fifty steps."""
+    for steps, every in (3, 50), (4, 50), (6, 100):
+        world = evaluating(tmp_path, 1.0, steps=steps)
+        world.fits = 8
+        (beside,) = world.tune().beside
+        assert beside.every == every
+
+
+def test_evaluations_that_come_for_another_reason_are_not_counted(tmp_path: Path) -> None:
+    plan = evaluating(tmp_path, 100.0, steps=6).tune()
+    assert set(plan.values) == {"micro_batch", "grad_accum"} and plan.beside == ()
 
 
 # ---- another training: shown with its price, never taken ----

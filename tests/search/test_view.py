@@ -9,23 +9,11 @@ from rich.console import Console
 from search.world import World
 
 from upshift.report.tune_live import TuneView
-from upshift.search.bench import Bench, Request, Ways
+from upshift.search.bench import Bench, Request
 
 
 def bench(world: World, view: TuneView) -> Bench:
-    ways = Ways(
-        look=lambda change: (world.run(change, {}), world.seen),
-        run=world.run,
-        again=world.run,
-        prove=world.prove,
-        versus=world.versus,
-        count=lambda change, most: world.counts(change),
-        endure=world.endure,
-        learn=world.learn,
-        tell=view.tell,
-        attach=view.attach,
-    )
-    return Bench(Request(now=world.now), ways)
+    return Bench(Request(now=world.now), world.ways(tell=view.tell, attach=view.attach))
 
 
 def test_the_table_fills_while_it_works(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from upshift.knobs.binding import Flag
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
 from upshift.plan import Plan
-from upshift.search.bench import Counted, Endured, Learned, Request, Turned, Ways
+from upshift.search.bench import Bench, Counted, Endured, Learned, Price, Request, Turned, Ways
 from upshift.search.confirm import Heat
 from upshift.search.trial import CRASH, OK, OOM, Trial, rate
 from upshift.search.tune import tune
@@ -67,6 +67,8 @@ class World:
     """Instead of `same`."""
     waits: Callable[[Change], float] | None = None
     """Instead of `data_share`."""
+    prices: Callable[[Change], dict[str, Price]] = lambda change: {}
+    """What evaluations and saves cost that a short trial does not see."""
     seen: Seen = field(default_factory=lambda: Seen(flags={}, files=(), sources=()))
     calls: list[tuple[int, int]] = field(default_factory=list)
     proofs: int = 0
@@ -131,8 +133,12 @@ class World:
         micro, _ = self.settings(change)
         return Endured(outcome=OOM if micro > self.longest_fits else OK, longest=True, evaluations=1, saves=1)
 
-    def tune(self, **request: object) -> Plan:
-        ways = Ways(
+    def ways(
+        self,
+        tell: Callable[[str], None] = lambda text: None,
+        attach: Callable[[Bench], None] = lambda bench: None,
+    ) -> Ways:
+        return Ways(
             look=lambda change: (self.run(change, {}), self.seen),
             run=self.run,
             again=self.run,
@@ -141,6 +147,10 @@ class World:
             count=lambda change, most: self.counts(change),
             endure=self.endure,
             learn=self.learn,
-            tell=lambda text: None,
+            price=lambda change, wanted, most: {w: p for w, p in self.prices(change).items() if w in wanted},
+            tell=tell,
+            attach=attach,
         )
-        return tune(Request(now=self.now, **request), ways)  # type: ignore[arg-type]
+
+    def tune(self, **request: object) -> Plan:
+        return tune(Request(now=self.now, **request), self.ways())  # type: ignore[arg-type]

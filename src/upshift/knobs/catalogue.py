@@ -226,7 +226,6 @@ OTHER_ALLOCATOR = Knob(
 ALLOCATORS = (KEPT_MEMORY, OTHER_ALLOCATOR)
 """One setting, tried at two moments. What the user has chosen himself is left alone."""
 VARIABLES = (
-    THREADS,
     *ALLOCATORS,
     Knob(
         name="tf32",
@@ -239,7 +238,8 @@ VARIABLES = (
     ),
 )
 """Set in the environment, whatever the script."""
-OTHERS = (*VARIABLES, *PLACED, *LEVERS)
+OTHERS = (*VARIABLES, *PLACED, *LEVERS, THREADS)
+"""In this order. Threads last: what they share is what the others have left of a step."""
 BY_NAME = {
     knob.name: knob
     for knob in (

@@ -61,6 +61,8 @@ def document(plan: Plan, applied: Applied | None) -> dict[str, Any]:
         "rejected": [{"what": what, "why": why} for what, why in plan.rejected],
         "notes": list(plan.notes),
         "tuning_seconds": plan.tuning_seconds,
+        "beside": [asdict(b) for b in plan.beside],
+        "run_speedup": plan.run_ratio,
         "whole": {
             "steps": plan.length.steps,
             "told_by": str(plan.length.told_by) if plan.length.told_by else None,

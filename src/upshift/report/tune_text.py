@@ -9,7 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from upshift.apply import Applied
-from upshift.knobs.catalogue import BY_NAME, FEEDING, GRAD_ACCUM, LEVERS, MICRO_BATCH, PLACED, VARIABLES
+from upshift.knobs.catalogue import (
+    BY_NAME,
+    FEEDING,
+    GRAD_ACCUM,
+    LEVERS,
+    MICRO_BATCH,
+    PLACED,
+    THREADS,
+    VARIABLES,
+)
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
 from upshift.plan import Plan
@@ -18,6 +27,7 @@ from upshift.search.choice import Loss
 from upshift.search.trial import Trial
 
 _MOST_REJECTED = 10
+_NOUNS = {"evaluation": "evaluation", "saving": "save"}
 
 
 def show(plan: Plan, applied: Applied | None, console: Console) -> None:
@@ -56,6 +66,11 @@ def _sentence(plan: Plan) -> Text:
         return Text("Nothing faster was found that is the same training: leave it as it is.", style="bold")
     found, verdict = plan.speedup, plan.verdict
     assert verdict is not None
+    if not found.claimed and plan.run_ratio is not None:
+        return Text(f"The whole run is about {plan.run_ratio:.2f}× as fast", style="bold green") + Text(
+            f", its steps as they were, and {verdict.kind.replace('_', ' ')}: {verdict.because}.",
+            style="not bold",
+        )
     rate = f"{plan.baseline.samples_per_second:.3g} → {plan.best.samples_per_second:.3g} samples/s"
     return Text(f"{found.ratio:.2f}× as fast", style="bold green") + Text(
         f" ({found.low:.2f} to {found.high:.2f}, started {found.starts} times side by side; {rate}), and "
@@ -77,7 +92,16 @@ def _settings(plan: Plan) -> Table:
 
 
 def _show_whole(plan: Plan, console: Console) -> None:
-    """The whole training before and after, where its length is known."""
+    """The whole run before and after, with what is beside its steps; and how long it takes, where that is known."""
+    for beside in plan.beside:
+        rarer = f", now every {beside.every_after:.0f}" if beside.every_after != beside.every else ""
+        each = f"One {_NOUNS[beside.what]} takes {units.seconds(beside.seconds)}"
+        console.print(Text(f"{each}, every {beside.every:.0f} steps{rarer}."), highlight=False)
+    if plan.run_ratio is not None:
+        told = " and ".join(_NOUNS[b.what] + "s" for b in plan.beside)
+        console.print(
+            Text(f"With {told} the whole run is about {plan.run_ratio:.2f}× as fast."), highlight=False
+        )
     if plan.length is None or plan.whole_seconds is None:
         return
     before, after = (units.seconds(s) for s in plan.whole_seconds)
@@ -161,7 +185,7 @@ def show_knobs(now: Change, baseline: Trial, seen: Seen, console: Console) -> No
             )
         if not found:
             table.add_row(knob.name, str(value) if value is not None else "", "not found", "", knob.effect)
-    for name in dict.fromkeys(knob.name for knob in (*VARIABLES, *LEVERS)):
+    for name in dict.fromkeys(knob.name for knob in (THREADS, *VARIABLES, *LEVERS)):
         where = "upshift run --tuned" if BY_NAME[name].lever else "environment"
         table.add_row(name, "", where, "", BY_NAME[name].effect)
     console.print(table)

@@ -11,7 +11,7 @@ from upshift.errors import Interrupted, UpshiftError
 from upshift.knobs.binding import Binding
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen
-from upshift.plan import Setting
+from upshift.plan import Beside, Setting
 from upshift.search.confirm import Heat, second_look
 from upshift.search.trial import Run, Trial, rate
 from upshift.verify.verdict import SAME, Verdict
@@ -92,6 +92,16 @@ class Endured:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Price:
+    """Of an evaluation or a save, from a run in which they come early."""
+
+    seconds: float
+    """Each."""
+    steps: int
+    """Optimizer steps before the first one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Learned:
     """A real, seeded run: how its loss fell."""
 
@@ -121,6 +131,9 @@ class Ways:
     """Train for so many optimizer steps."""
     endure: Callable[[Change], Endured]
     """Let it go on its longest batches until it has evaluated and saved."""
+    price: Callable[[Change, frozenset[str], int], Mapping[str, Price]]
+    """Let it go until it has done these beside its steps (`evaluation`, `saving`), for so many steps at the most:
+    those that came."""
     tell: Callable[[str], None]
     attach: Callable[[Bench], None] = lambda bench: None
     """Whoever wants to look at the book while it fills."""
@@ -154,6 +167,7 @@ class Bench:
         self.trials: list[Trial] = []
         self.rejected: list[tuple[str, str]] = []
         self.notes: list[str] = []
+        self.beside_steps: list[Beside] = []
         self._begun = time.perf_counter()
         self._longest = 0.0
         ways.attach(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from upshift.errors import UpshiftError
@@ -81,10 +81,20 @@ def turn(bench: Bench, best: Standing, seen: Seen, *, waiting: bool = False) -> 
     bound, first = bind(bench, best, seen, target)
     if bound is None or first is None:
         return best
+    failed: list[int] = []
+    while first.outcome == OOM:
+        # What does not fit can be proven neither.
+        failed.append(target)
+        bench.reject(f"micro_batch → {target}", "does not fit in memory")
+        smaller = _first_target(bench, best.trial, failed)
+        if smaller is None or not bench.time_for():
+            return best
+        target = smaller
+        first = bench.attempt(bound.set(best.change, target), {**best.values, **bound.values(target)})
     bound, verdict = _proven(bench, best.change, bound, target, seen)
     if verdict is None:
         return best
-    tried = _search(bench, best, bound, target, first, seen)
+    tried = _search(bench, best, bound, target, first, failed, seen)
     size = _fastest(bench, best, bound, tried)
     rates = {
         b: (t.samples_per_second or 0.0) / (best.trial.samples_per_second or 1.0) for b, t in tried.items()
@@ -100,8 +110,8 @@ def turn(bench: Bench, best: Standing, seen: Seen, *, waiting: bool = False) -> 
     )
 
 
-def _first_target(bench: Bench, trial: Trial) -> int | None:
-    """The micro-batch to begin with; None: there is nothing to search, and the book says why."""
+def _first_target(bench: Bench, trial: Trial, failed: Sequence[int] = ()) -> int | None:
+    """The micro-batch to begin with, below those that failed; None: there is none, and the book says why."""
     assert trial.micro_batch is not None and trial.grad_accum is not None
     micro, effective = trial.micro_batch, trial.micro_batch * trial.grad_accum
     if MICRO_BATCH.name in bench.request.fixed:
@@ -111,21 +121,26 @@ def _first_target(bench: Bench, trial: Trial) -> int | None:
                 f"micro_batch → {wanted}", f"is no divisor of the effective batch, which is {effective}"
             )
             return None
-        return wanted if wanted != micro else None
-    target = next_micro_batch([(micro, trial.samples_per_second or 0.0)], [], effective, _stride(bench))
-    if target is None:
+        return wanted if wanted != micro and not failed else None
+    target = next_micro_batch([(micro, trial.samples_per_second or 0.0)], failed, effective, _stride(bench))
+    if target is None and not failed:
         bench.reject(MICRO_BATCH.name, f"{micro} × {trial.grad_accum} is all one batch already")
     return target
 
 
 def _search(
-    bench: Bench, best: Standing, bound: Bound, target: int, first: Trial, seen: Seen
+    bench: Bench,
+    best: Standing,
+    bound: Bound,
+    target: int,
+    first: Trial,
+    failed: list[int],
+    seen: Seen,
 ) -> dict[int, Trial]:
     """Trials by micro-batch, the one as it is among them; the fastest has room for the longest batch too."""
     micro = best.trial.micro_batch
     assert micro is not None
     tried = {micro: best.trial}
-    failed: list[int] = []
     size, trial = target, first
     while True:
         if trial.ok and trial.effective_batch == best.trial.effective_batch:

@@ -91,7 +91,7 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
         if too_late:
             bench.reject(what, too_late)
             return best
-    return _taken(bench, best, option, trial, changed, gain, luck) or best
+    return taken(bench, best, option, trial, changed, gain, luck) or best
 
 
 def regardless(bench: Bench, best: Standing, seen: Seen, knob: Knob) -> Standing | None:
@@ -104,7 +104,7 @@ def regardless(bench: Bench, best: Standing, seen: Seen, knob: Knob) -> Standing
         return None
     trial = max(tried, key=lambda t: rate(t, t.settings))
     changed = option.binding.apply(best.change, trial.settings[knob.name])
-    return _taken(bench, best, option, trial, changed, gain=None, luck=None)
+    return taken(bench, best, option, trial, changed, gain=None, luck=None)
 
 
 def _only(knob: Knob, before: Mapping[str, object], after: Mapping[str, object]) -> bool:
@@ -112,7 +112,7 @@ def _only(knob: Knob, before: Mapping[str, object], after: Mapping[str, object])
     return knob.name in after and {**before, knob.name: after[knob.name]} == dict(after)
 
 
-def _taken(
+def taken(
     bench: Bench,
     best: Standing,
     option: Option,

@@ -53,6 +53,7 @@ def tune(request: Request, ways: Ways) -> Plan:
         best=best.trial,
         speedup=speedup,
         verdict=verdict,
+        beside=tuple(bench.beside_steps) if best.settings else (),
         quality=quality.table(bench, best, seen) if request.plan == AGGRESSIVE else (),
         trials=tuple(bench.trials),
         rejected=tuple(bench.rejected),
@@ -80,13 +81,18 @@ def _confirmed(
             speedup = confirm(
                 heats, bench.request.precision, lambda: bench.seconds < bench.request.budget_seconds
             )
-        if speedup is not None and speedup.claimed:
+        if speedup is not None and (speedup.claimed or _gains_beside(best, speedup)):
             return best, speedup, verdict
         held = f"{speedup.low:.2f} to {speedup.high:.2f}" if speedup else "the runs did not go on"
         why = f"not confirmed side by side ({held})"
     for setting in best.settings:
         bench.reject(f"{setting.knob} → {setting.after}", why)
     return Standing(trial=baseline, change=bench.request.now), speedup, verdict
+
+
+def _gains_beside(best: Standing, speedup: Speedup) -> bool:
+    """Was nothing turned but what stands beside the steps, which are as fast as they were?"""
+    return set(best.values) <= {knob.name for knob in cadence.UNSEEN.values()} and speedup.high >= 1.0
 
 
 def _heat_seconds(bench: Bench) -> float:
