@@ -27,6 +27,8 @@ _WARM_SECONDS = 0.5
 """Of the slower side's turns after the start, at the least: they are not compared."""
 _PAIR_SECONDS = 0.5
 """Of all sides together, at the least: as many seconds in more pairs tell more of their spread."""
+_LONG_PAIR_SECONDS = 1.2
+"""One turn of each that takes so long is a pair by itself: few long pairs would tell little of how steps differ."""
 _UNSEEN = 0.8
 """Of a turn: passes before it is looked for more often. Looking takes a core, and where all compute that is felt."""
 _LATE, _LATE_SECONDS = 10.0, 120.0
@@ -76,9 +78,10 @@ def race(
                 continue
             before += fmean(took[racer] for racer in old)
             after += fmean(took[racer] for racer in new)
-            # Who has just slept longer is slower: a pair has both orders in it.
+            # Who has just slept longer is slower, which is felt in short turns: a pair has both orders in it.
+            raced = len(old) * before + len(new) * after
             balanced = (number - warm) % 2 == 0
-            if balanced and len(old) * before + len(new) * after >= _PAIR_SECONDS:
+            if raced >= _LONG_PAIR_SECONDS or (balanced and raced >= _PAIR_SECONDS):
                 yield before, after
                 before = after = 0.0
 

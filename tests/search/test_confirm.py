@@ -137,8 +137,8 @@ def test_a_start_is_gone_on_with_while_it_is_steps_that_differ() -> None:
     assert not heat_is_enough(((2.0, 1.0), (2.0, 1.0)), 9.0), "asked for longer"
     assert heat_is_enough(((2.0, 1.0), (2.0, 1.0)), 3.0)
     unlike = ((2.0, 1.0), (2.0, 1.4), (2.0, 0.8), (2.0, 1.4), (2.0, 1.0))
-    assert not any(heat_is_enough(unlike[:n], 3.0) for n in range(1, 4))
-    assert heat_is_enough(unlike, 3.0), "but not for ever"
+    assert not any(heat_is_enough(unlike[:n], 3.0) for n in range(1, 6))
+    assert heat_is_enough(unlike + unlike[:1], 3.0), "but not for ever"
     assert heat_is_enough(((2.0, 1.0), (2.0, 1.1)), 3.0, [((2.0, 1.1), (2.0, 1.0))]), "others had them too"
 
 

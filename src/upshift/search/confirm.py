@@ -136,7 +136,7 @@ def second_look(heats: Iterator[Heat], least: float, gain: float | None = None) 
 
 
 _FEWEST_PAIRS = 2
-_LONGEST_HEAT = 10.0
+_LONGEST_HEAT = 16.0
 _STEADY = 0.04
 
 
