@@ -139,8 +139,9 @@ class Runs:
         if outcome.ended_by == "interrupt":
             raise KeyboardInterrupt
         log = training(outcome.processes)
-        steps = log.steps if log is not None else []
-        evaluations, saves = _beside_steps(log) if log is not None else (0, 0)
+        # Quick steps are many before anyone looks, and have what they count beside them, whatever that is.
+        steps = log.steps[:most] if log is not None else []
+        evaluations, saves = _beside_steps(steps)
         return Counted(
             steps=len(steps),
             ended=outcome.ended_by == "program" and not failed(outcome),
@@ -281,13 +282,13 @@ class Runs:
         """A run on its longest batches, until it has evaluated and saved or has had the time to."""
 
         def enough(log: ProcessLog, since: float) -> bool:
-            waited = since > _ENDURING_SECONDS or all(_beside_steps(log))
+            waited = since > _ENDURING_SECONDS or all(_beside_steps(log.steps))
             return waited and len(log.steps) >= _ENDURING_STEPS
 
         outcome = self._launch(change, self._until(enough), levers={"longest": True})
         trial = read(outcome, {}, outcome.seconds)
         log = training(outcome.processes)
-        evaluations, saves = _beside_steps(log) if log is not None else (0, 0)
+        evaluations, saves = _beside_steps(log.steps if log is not None else [])
         return Endured(
             outcome=OK if trial.outcome == NOTHING and outcome.ended_by == "enough" else trial.outcome,
             longest=any(p.longest for p in outcome.processes),
@@ -352,11 +353,11 @@ class Runs:
         return verify(question, run).verdict
 
 
-def _beside_steps(log: ProcessLog) -> tuple[int, int]:
+def _beside_steps(steps: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """(steps with an evaluation beside them, steps with a save)."""
     return (
-        sum(bool(s["eval"] or s["evaluates"]) for s in log.steps),
-        sum(s["phases"][CHECKPOINT] > 0 for s in log.steps),
+        sum(bool(s["eval"] or s["evaluates"]) for s in steps),
+        sum(s["phases"][CHECKPOINT] > 0 for s in steps),
     )
 
 

@@ -10,7 +10,7 @@ from search.world import World, overhead
 from upshift.config import cores
 from upshift.errors import ProgramFailed
 from upshift.knobs import allocators
-from upshift.knobs.binding import FileKey, Flag
+from upshift.knobs.binding import FileKey, Flag, Variable
 from upshift.knobs.discover import Seen
 from upshift.plan import Setting, Unproven
 from upshift.search.bench import Counted, Price
@@ -395,6 +395,22 @@ def test_workers_that_pay_only_with_larger_batches(tmp_path: Path) -> None:
     assert "0.50×" not in why(plan, "workers") and not why(plan, "micro_batch")
     gains = {s.knob: s.gain for s in plan.settings}
     assert gains["workers"] is None and gains["micro_batch"] and gains["micro_batch"] > 4
+
+
+def test_workers_that_pay_only_where_threads_leave_them_a_core(tmp_path: Path) -> None:
+    """Two threads on two cores are in the workers' way: workers and larger batches lose until there is one."""
+    argv = ("--batch_size", "2", "--accum", "8", "--num_workers", "0")
+
+    def by_cores(change) -> float:
+        if not int(str(Flag("--num_workers").now(change))):
+            return 1.0
+        in_the_way = 1.0 if Variable("OMP_NUM_THREADS").now(change) == "1" else 0.4
+        return in_the_way * (2.0 if int(str(Flag("--batch_size").now(change))) >= 8 else 0.3)
+
+    world = World(folder=tmp_path, argv=argv, data_share=0.8, extra=by_cores, speed=lambda micro, accum: 10.0)
+    plan = world.tune(cores=2)
+    assert plan.values["workers"] and plan.values["threads"] == 1
+    assert int(str(plan.values["micro_batch"])) >= 8
 
 
 def test_a_knob_that_is_fixed_is_not_searched(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upshift.knobs.catalogue import FEEDING, MICRO_BATCH, WORKERS
+from upshift.knobs.catalogue import FEEDING, MICRO_BATCH, THREADS, WORKERS
 from upshift.knobs.discover import Seen
 from upshift.search import micro_batch, others
 from upshift.search.bench import WORTH, Bench, Standing
@@ -25,10 +25,17 @@ def _together(bench: Bench, best: Standing, slower: Standing, seen: Seen) -> Sta
     larger = micro_batch.turn(bench, slower, seen, waiting=True)
     if larger is slower:
         return best
-    gain = larger.rate(larger.values) / (best.rate(larger.values) or 1.0)
+    if _gain(best, larger) < WORTH:
+        # Workers that share the cores with as many threads as there are cores have none to work on.
+        larger = others.turn(bench, larger, seen, (THREADS,))
+    gain = _gain(best, larger)
     if gain < WORTH:
         bench.reject("workers with a larger micro_batch", f"{gain:.2f}×")
         return best
     bench.forgive(WORKERS.name)
     settings = tuple(replace(s, gain=gain) if s.knob == MICRO_BATCH.name else s for s in larger.settings)
     return replace(larger, settings=settings)
+
+
+def _gain(before: Standing, after: Standing) -> float:
+    return after.rate(after.values) / (before.rate(after.values) or 1.0)
