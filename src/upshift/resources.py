@@ -13,6 +13,11 @@ from upshift import config
 INTERVAL_SECONDS = 1.0
 
 
+_OTHER_CORES = 0.4
+_FULL = 0.85
+"""Of all cores: nothing is left."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resources:
     """What the training processes used."""
@@ -38,6 +43,13 @@ class Resources:
     """Share of the time that something on the machine waited for memory (pages to come back), from the kernel."""
     gpu: tuple[dict[str, float | str | None], ...]
     """Per visible GPU: name, utilisation in percent, memory in bytes. Empty where there is none."""
+
+    @property
+    def crowded(self) -> bool:
+        """Do other programs keep cores busy, and are none left?"""
+        if self.other_cores is None or self.cpu_cores is None or not self.other_processes:
+            return False
+        return self.other_cores >= _OTHER_CORES and self.other_cores + self.cpu_cores >= _FULL * self.cores
 
 
 @dataclass

@@ -413,6 +413,14 @@ def test_workers_that_pay_only_where_threads_leave_them_a_core(tmp_path: Path) -
     assert int(str(plan.values["micro_batch"])) >= 8
 
 
+def test_other_programs_on_the_machine_are_named(tmp_path: Path) -> None:
+    plan = World(folder=tmp_path, neighbours=("cc1plus (pid 7)",)).tune()
+    assert plan.settings, "what pays is found all the same"
+    note = next(note for note in plan.notes if "other programs" in note)
+    assert f"{len(plan.trials)} of {len(plan.trials)} trials (cc1plus (pid 7))" in note
+    assert not any("other programs" in note for note in World(folder=tmp_path).tune().notes)
+
+
 def test_a_knob_that_is_fixed_is_not_searched(tmp_path: Path) -> None:
     world = World(folder=tmp_path)
     plan = world.tune(fixed={"micro_batch": 4})

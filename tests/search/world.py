@@ -67,6 +67,8 @@ class World:
     """Instead of `same`."""
     waits: Callable[[Change], float] | None = None
     """Instead of `data_share`."""
+    neighbours: tuple[str, ...] = ()
+    """Other programs that take its cores."""
     prices: Callable[[Change], dict[str, Price]] = lambda change: {}
     """What evaluations and saves cost that a short trial does not see."""
     seen: Seen = field(default_factory=lambda: Seen(flags={}, files=(), sources=()))
@@ -106,6 +108,7 @@ class World:
             workers=self.workers,
             threads=self.threads,
             settled_seconds=self.settled(change),
+            neighbours=self.neighbours,
             seconds=self.trial_seconds,
         )
 

@@ -9,8 +9,6 @@ from upshift.diagnose.finding import Evidence, Finding, milliseconds, percent
 from upshift.report import units
 
 _FAULTS_PER_STEP = 20
-_OTHER_CORES = 0.4
-_FULL = 0.85
 _MANY_BREAKS = 2
 _MANY_PIECES = 4
 _FALLBACK = re.compile(
@@ -52,16 +50,14 @@ def _memory(e: Evidence) -> Iterator[Finding]:
 
 def _neighbours(e: Evidence) -> Iterator[Finding]:
     resources = e.profile.resources
-    other, ours = resources.other_cores, resources.cpu_cores
-    if other is None or ours is None or not resources.cores:
-        return
-    if other >= _OTHER_CORES and other + ours >= _FULL * resources.cores and resources.other_processes:
+    if resources.crowded:
+        assert resources.other_cores is not None
         yield Finding(
             kind="other_process",
-            title=f"another program keeps {other:.1f} of {resources.cores} cores busy",
-            evidence=(", ".join(resources.other_processes), f"the run has {ours:.1f} cores"),
+            title=f"another program keeps {resources.other_cores:.1f} of {resources.cores} cores busy",
+            evidence=(", ".join(resources.other_processes), f"the run has {resources.cpu_cores:.1f} cores"),
             saves=None,
-            bound=min(1.0, other / resources.cores),
+            bound=min(1.0, resources.other_cores / resources.cores),
             measured=False,
             fix="stop it, or move one of the two elsewhere; figures measured meanwhile are too slow",
         )

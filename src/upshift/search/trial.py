@@ -52,6 +52,8 @@ class Trial:
     """Tokens of the longest sample of a batch, over the batches."""
     settled_seconds: float | None = None
     """From the start until the steps were steady: loading, compiling, warming up."""
+    neighbours: tuple[str, ...] = ()
+    """Other programs that took cores which the run would have used."""
     seconds: float = 0.0
     why: str = ""
 
@@ -127,6 +129,7 @@ def read(outcome: Outcome, settings: Mapping[str, Any], seconds: float) -> Trial
         length_median=found.batch.length_median,
         length_max=found.batch.length_max,
         settled_seconds=_settled(outcome),
+        neighbours=found.resources.other_processes if found.resources.crowded else (),
         seconds=seconds,
     )
 

@@ -18,6 +18,8 @@ _HEAT_SECONDS = 3.0
 _HEATS = 4
 """That fit into what is left of the budget, where precision is asked for; starting takes a part of it."""
 
+_NAMED = 3
+
 _OTHER_ALLOCATORS = (
     "allocating memory is dear in this run, and tcmalloc, which is often quicker still, is not installed here "
     "(Debian and Ubuntu: libtcmalloc-minimal4; conda: gperftools)"
@@ -44,6 +46,7 @@ def tune(request: Request, ways: Ways) -> Plan:
     if best.values.get(KEPT_MEMORY.name) == allocators.KEEPING and not allocators.installed():
         bench.note(_OTHER_ALLOCATORS)
     best = cadence.turn(bench, best, seen)
+    _tell_of_neighbours(bench)
     best, speedup, verdict = _confirmed(bench, baseline, best)
     return Plan(
         now=request.now,
@@ -61,6 +64,18 @@ def tune(request: Request, ways: Ways) -> Plan:
         notes=tuple(bench.notes),
         length=counting.length(bench, baseline, best, seen),
     )
+
+
+def _tell_of_neighbours(bench: Bench) -> None:
+    """Whoever else worked on this machine: what is said of speed is of a machine that was shared."""
+    crowded = [trial for trial in bench.trials if trial.neighbours]
+    if crowded:
+        named = dict.fromkeys(name for trial in crowded for name in trial.neighbours)
+        bench.note(
+            f"other programs took cores during {len(crowded)} of {len(bench.trials)} trials "
+            f"({', '.join(list(named)[:_NAMED])}): on a machine of its own the run may gain something else. "
+            "To measure again, stop them and remove the folder .upshift"
+        )
 
 
 def _confirmed(
