@@ -21,6 +21,8 @@ _WORTH_A_LEVER = 1.1
 """What only upshift can carry must bring more: the run would no longer go without it."""
 _DOUBTFUL = 0.75
 """What was slower than that did not just meet a lucky start of the best."""
+_MUCH = 0.1
+"""Share of a step: what could save no more is refused by one start."""
 _WITH_A_LOOK = 2.5
 """What a knob that pays costs, in trials: the trial, a second look beside the best, the proof."""
 
@@ -73,7 +75,7 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
     luck = None
     if knob.name not in bench.request.fixed:
         least = _WORTH_A_LEVER if knob.lever else WORTH
-        if _DOUBTFUL <= gain < least:
+        if _DOUBTFUL <= gain < least and bound(knob, option.now, best.trial) >= _MUCH:
             best = bench.on_another_start(best)
             gain = rate(trial, values) / (best.rate(values) or 1.0)
         if gain < least:
