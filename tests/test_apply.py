@@ -42,6 +42,39 @@ def test_a_copy_beside_and_a_patch_for_code(now: Change) -> None:
     assert "ACCUM = 1\n" in (folder / "train.py").read_text()
 
 
+def test_a_patch_for_code_above_the_folder_of_the_command(tmp_path: Path) -> None:
+    """`patch` refuses names that reach upwards: it is told where to begin."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "trainer.py").write_text("ACCUM = 8\n")
+    (tmp_path / "projects" / "adder").mkdir(parents=True)
+    (tmp_path / "projects" / "adder" / "train.py").write_text("import trainer\n")
+    now = Change(command=understand([sys.executable, "train.py"], tmp_path / "projects" / "adder"))
+    done = apply(now, now.with_file(tmp_path / "lib" / "trainer.py", "ACCUM = 1\n"))
+    assert done.patch is not None and done.patch_root == tmp_path
+    subprocess.run(["patch", "-d", done.patch_root, "-p1", "-i", done.patch], check=True, capture_output=True)
+    assert (tmp_path / "lib" / "trainer.py").read_text() == "ACCUM = 1\n"
+
+
+@pytest.mark.parametrize("name", ["c.yaml", "c.json", "c.toml", "train.py"])
+def test_line_ends_stay_as_they_are(name: str, tmp_path: Path) -> None:
+    old = {
+        "c.yaml": b"train:\r\n  lr: 0.1\r\n  batch: 2   # mine\r\nlast: 1\r\n",
+        "c.json": b'{\r\n  "lr": 0.1,\r\n  "batch": 2\r\n}\r\n',
+        "c.toml": b"lr = 0.1\r\nbatch = 2  # mine\r\n",
+        "train.py": b"import time\r\n\x0c\r\nbatch = 2\r\ntime.sleep(60)\r\n",
+    }[name]
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / name).write_bytes(old)
+    argv = [sys.executable, "train.py", *([] if name == "train.py" else ["--config", name])]
+    now = Change(command=understand(argv, tmp_path))
+    spoken = "train.py:batch" if name == "train.py" else f"{name}:batch"
+    done = apply(now, parse(spoken, now.command).apply(now, 16), in_place=True)
+    assert (tmp_path / name).read_bytes() == old.replace(b"2", b"16")
+    assert done.backup is not None
+    undo(tmp_path)
+    assert (tmp_path / name).read_bytes() == old
+
+
 def test_what_was_written_before_is_not_overwritten(now: Change) -> None:
     """A run may be going with it, or its owner has changed it since."""
     folder = now.command.cwd

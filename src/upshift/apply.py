@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import time
 from dataclasses import dataclass, replace
 from itertools import count
@@ -17,10 +18,11 @@ from pathlib import Path
 import psutil
 
 from upshift.errors import MachineProblem, UsageError
-from upshift.knobs.change import Change
+from upshift.knobs.change import Change, exact_text
 from upshift.search.journal import FOLDER
 
 MARK = "upshift"
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class Applied:
     patch: Path | None
     """To be applied with `git apply` or `patch -p1` before the command is run."""
     diff: str
+    patch_root: Path | None = None
+    """The folder in which to apply it: above the code and the command's folder, for no patch reaches upwards."""
     backup: Path | None = None
     """Where the old contents are, if files were changed in place."""
     in_use: tuple[Path, ...] = ()
@@ -64,7 +68,7 @@ def _with_levers(applied: Applied, now: Change, change: Change) -> Applied:
 
 def _in_place(now: Change, change: Change) -> Applied:
     """The files themselves, after their old contents are safe."""
-    changed = {p: (p.read_text(encoding="utf-8"), text) for p, text in change.files.items()}
+    changed = {p: (exact_text(p), text) for p, text in change.files.items()}
     changed = {p: (old, new) for p, (old, new) in changed.items() if old != new}
     backup = None
     if changed:
@@ -94,7 +98,7 @@ def undo(cwd: Path) -> list[Path]:
     folder = kept[-1].parent
     names = json.loads(kept[-1].read_text(encoding="utf-8"))
     for path, name in names.items():
-        _write(Path(path), (folder / name).read_text(encoding="utf-8"))
+        _write(Path(path), exact_text(folder / name))
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()
@@ -119,34 +123,38 @@ def _beside(now: Change, change: Change, busy: tuple[Path, ...]) -> Applied:
     argv = list(change.command.argv)
     program = change.command.script
     script = program.resolve() if program is not None and program.suffix == ".py" else None
+    cwd = now.command.cwd
     written: list[Path] = []
-    patches: list[str] = []
+    patched: dict[Path, tuple[str, str]] = {}
     diffs: list[str] = []
     for path, text in change.files.items():
-        old = path.read_text(encoding="utf-8")
+        old = exact_text(path)
         if text == old:
             continue
-        diff = _diff(path, old, text, now.command.cwd)
-        diffs.append(diff)
-        named = [i for i, a in enumerate(argv) if _same_file(a, path, now.command.cwd)]
+        named = [i for i, a in enumerate(argv) if _same_file(a, path, cwd)]
         if path == script or not named:
-            patches.append(diff)
+            patched[path] = old, text
             continue
+        diffs.append(_diff(path, old, text, cwd))
         beside = _new_file(path, text)
         written.append(beside)
         for i in named:
             argv[i] = _respelled(argv[i], path, beside)
-    patch = None
-    if patches:
-        folder = now.command.cwd / FOLDER
+    patch = root = None
+    if patched:
+        root = Path(os.path.commonpath([cwd, *(path.parent for path in patched)]))
+        patches = "".join(_diff(path, old, text, root) for path, (old, text) in patched.items())
+        diffs.append(patches)
+        folder = cwd / FOLDER
         folder.mkdir(exist_ok=True)
-        patch = _write(folder / "tuned.patch", "".join(patches))
+        patch = _write(folder / "tuned.patch", patches)
         written.append(patch)
     return Applied(
         command=tuple(argv),
         variables=tuple(sorted(change.environment.items())),
         files=tuple(written),
         patch=patch,
+        patch_root=root,
         diff="".join(diffs),
         in_use=busy,
     )
@@ -181,7 +189,7 @@ def _new_file(path: Path, text: str) -> Path:
 def _write(path: Path, text: str) -> Path:
     partial = path.with_name(path.name + f".{os.getpid()}.part")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(text.encode())
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -189,11 +197,9 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def _diff(path: Path, old: str, new: str, cwd: Path) -> str:
-    name = os.path.relpath(path, cwd)
-    lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=2
-    )
+def _diff(path: Path, old: str, new: str, folder: Path) -> str:
+    name = os.path.relpath(path, folder)
+    lines = difflib.unified_diff(_LINE.findall(old), _LINE.findall(new), f"a/{name}", f"b/{name}", n=2)
     return "".join(
         line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
     )

@@ -38,4 +38,9 @@ class Change:
 
     def text(self, path: Path) -> str:
         """Content of a file, as changed so far."""
-        return self.files[path] if path in self.files else path.read_text(encoding="utf-8")
+        return self.files[path] if path in self.files else exact_text(path)
+
+
+def exact_text(path: Path) -> str:
+    """With the line ends it has: what is written back must differ in the values alone."""
+    return path.read_bytes().decode("utf-8")

@@ -9,6 +9,7 @@ from upshift.command import Command
 from upshift.errors import UsageError
 from upshift.knobs import code, config_file
 from upshift.knobs.binding import Binding, FileKey, Flag, InCall, InCode, Override, Variable, config_files
+from upshift.knobs.change import exact_text
 
 
 def parse(text: str, command: Command) -> Binding:
@@ -37,7 +38,7 @@ def parse(text: str, command: Command) -> Binding:
 
 
 def _maybe_key(path: Path, key: str) -> FileKey | None:
-    found = config_file.entries(path, path.read_text(encoding="utf-8", errors="replace"))
+    found = config_file.entries(path, path.read_bytes().decode("utf-8", errors="replace"))
     matching = [e.key for e in found if e.key == key] or [e.key for e in found if e.key.endswith("." + key)]
     return FileKey(path, matching[0]) if len(matching) == 1 else None
 
@@ -53,7 +54,7 @@ def _in_code(path: Path, name: str) -> InCode | InCall:
     if match := re.fullmatch(r"(\w+)\((\w+)\)", name):
         return InCall(path, match.group(1), match.group(2))
     try:
-        found = code.sites(path.read_text(encoding="utf-8"))
+        found = code.sites(exact_text(path))
     except (SyntaxError, UnicodeDecodeError) as error:
         raise UsageError(f"{path.name} cannot be read as Python: {error}") from error
     if name.isdigit():

@@ -158,9 +158,10 @@ def _show_applied(applied: Applied, console: Console) -> None:
             Text(f"the old contents are in {applied.backup}; `upshift undo` puts them back"), highlight=False
         )
     if applied.diff:
-        console.print(Text(applied.diff.rstrip("\n")), highlight=False)
-    if applied.patch is not None:
-        console.print(Text("Next: ", style="bold") + Text(f"patch -p1 < {applied.patch}"), highlight=False)
+        console.print(Text(applied.diff.rstrip("\n")), highlight=False, soft_wrap=True)
+    if applied.patch is not None and applied.patch_root is not None:
+        patching = f"patch -d {shlex.quote(str(applied.patch_root))} -p1 < {shlex.quote(str(applied.patch))}"
+        console.print(Text("Next: ", style="bold") + Text(patching), highlight=False, soft_wrap=True)
     before = " ".join(f"{name}={shlex.quote(value)}" for name, value in applied.variables)
     command = (before + " " if before else "") + shlex.join(applied.command)
     console.print(Text("Next: ", style="bold") + Text(command), highlight=False, soft_wrap=True)
