@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from upshift.real_runs import Launching, Runs
 
 IMAGES = Path(__file__).parent / "programs" / "tune" / "images.py"
 SENTENCES = Path(__file__).parent / "programs" / "tune" / "sentences.py"
+MATMULS = Path(__file__).parent / "programs" / "tune" / "matmuls.py"
 RANKS = Path(__file__).parent / "programs" / "tune" / "ranks.py"
 
 
@@ -86,6 +88,40 @@ def test_like_lengths_are_proven_the_same_training(tmp_path: Path) -> None:
     runs = Runs(plain, Launching(), lambda text: None)
     verdict = runs.prove(Lever("length_groups").apply(plain, True), {"length_groups": True})
     assert verdict.same, verdict.because
+
+
+def carried(lever: str, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """What the program says with the lever, and without."""
+    plain = now(folder, "--steps", "6", program=MATMULS)
+    applied = apply(plain, Lever(lever).apply(plain, True))
+    tuned = run(*applied.command[2:], cwd=folder)
+    without = subprocess.run(plain.command.argv, cwd=folder, capture_output=True, text=True)
+    assert tuned.returncode == without.returncode == 0, tuned.stderr
+    return spoken(tuned), spoken(without)
+
+
+def test_the_model_computes_in_bfloat16_and_all_else_in_float32(tmp_path: Path) -> None:
+    lower, plain = carried("autocast", tmp_path)
+    assert (lower["inside"], lower["outside"]) == ("torch.bfloat16", "torch.float32")
+    assert (plain["inside"], plain["outside"]) == ("torch.float32", "torch.float32")
+    assert lower["copied"] == "True"
+    assert lower["loss"] != plain["loss"]
+    assert float(lower["loss"]) == pytest.approx(float(plain["loss"]), rel=0.02)
+
+
+def test_bfloat16_is_never_called_the_same_to_rounding(tmp_path: Path) -> None:
+    plain = now(tmp_path, program=MATMULS)
+    runs = Runs(plain, Launching(), lambda text: None)
+    verdict = runs.prove(Lever("autocast").apply(plain, True), {"autocast": True})
+    assert verdict.kind == "within_noise", verdict.because
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a compiler")
+def test_a_model_is_compiled_in_place(tmp_path: Path) -> None:
+    compiled, plain = carried("compiled", tmp_path)
+    assert (compiled["compiled"], plain["compiled"]) == ("True", "False")
+    assert compiled["copied"] == "True"
+    assert float(compiled["loss"]) == pytest.approx(float(plain["loss"]), rel=1e-4)
 
 
 def test_nothing_tuned_is_said(tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ TRAPS = (
     _against("--sdpa", "same"),
     _against("--fused", "same"),
     _against("--bf16", "within_noise", "precision", says="ρ"),
+    _against("--inside", "within_noise", "precision", says="ρ"),
     _against("--lr 0.002", "different", "schedule"),
     _trainer("with_kwargs", "same", today=""),
     _trainer("without", "different", "mean of means", says="num_items_in_batch", today="num_items_in_batch"),

@@ -597,6 +597,40 @@ def test_what_only_upshift_can_carry_must_bring_more(tmp_path: Path) -> None:
             assert plan.change.levers == plan.values
 
 
+def test_bfloat16_without_a_setting_for_it_is_a_balanced_lever(tmp_path: Path) -> None:
+    def extra(change) -> float:
+        return 2.0 if change.levers.get("autocast") else 1.0
+
+    world = World(folder=tmp_path, extra=extra)
+    only = frozenset({"autocast"})
+    assert world.tune(only=only).values == {}
+    assert world.tune(only=only, plan="balanced").values == {"autocast": True}
+
+
+def test_bfloat16_is_not_turned_twice(tmp_path: Path) -> None:
+    """The script's own setting comes first, and then there is nothing left for the lever."""
+
+    def extra(change) -> float:
+        return 2.0 if Flag("--bf16").now(change) is True or change.levers.get("autocast") else 1.0
+
+    world = World(folder=tmp_path, argv=("--bf16", "False"), extra=extra, read=lambda change: (8, 1))
+    plan = world.tune(only=frozenset({"precision", "autocast"}), plan="balanced")
+    assert plan.values == {"precision": True}
+    assert not any("autocast" in trial.settings for trial in plan.trials)
+
+
+def test_compiling_without_a_switch_is_for_gpus_unless_it_is_asked_for(tmp_path: Path) -> None:
+    def extra(change) -> float:
+        return 1.5 if change.levers.get("compiled") else 1.0
+
+    world = World(folder=tmp_path, extra=extra)
+    only = frozenset({"compiled"})
+    assert world.tune(only=only).values == {}
+    assert world.tune(only=only, fixed={"compiled": True}).values == {"compiled": True}
+    world = World(folder=tmp_path, extra=extra, device="cuda")
+    assert world.tune(only=only).values == {"compiled": True}
+
+
 def test_few_steps_left_are_not_worth_a_search(tmp_path: Path) -> None:
     seen = Seen(flags={}, files=(), sources=(), switches={"--compile": None})
     for steps, trials in ((10, 1), (100_000, 3)):  # as it is; with the flag, and as it is on another start

@@ -49,6 +49,7 @@ class World:
     crashes: Callable[[int, int], bool] = lambda micro, accum: False
     data_share: float = 0.0
     workers: int | None = None
+    device: str = "cpu"
     threads: int | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     """Of a step, beside waiting for data."""
@@ -106,6 +107,7 @@ class World:
             shares={"data_wait": self.waits(change) if self.waits else self.data_share, **self.shares},
             beside=self.beside(change),
             workers=self.workers,
+            device=self.device,
             threads=self.threads,
             settled_seconds=self.settled(change),
             neighbours=self.neighbours,

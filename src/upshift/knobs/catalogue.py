@@ -119,6 +119,7 @@ FEEDING = (
     ),
 )
 """What the loader is set up with."""
+_COMPILING = 30.0
 PLACED = (
     Knob(
         name="pin_memory",
@@ -144,7 +145,8 @@ PLACED = (
         unlike=NEVER,
         values=_other_bool,
         why="fused kernels; the compilation itself takes time",
-        start_seconds=30.0,
+        arguments=(Argument(_HF, "torch_compile"),),
+        start_seconds=_COMPILING,
     ),
     Knob(
         name="fused_optimizer",
@@ -188,14 +190,30 @@ PLACED = (
 )
 
 
-def _lever(name: str, why: str) -> Knob:
-    return Knob(name=name, effect=EXACT, names=NEVER, unlike=NEVER, values=_switch_on, why=why, lever=name)
+def _lever(
+    name: str, why: str, effect: str = EXACT, stands_for: str = "", start_seconds: float = 0.0
+) -> Knob:
+    return Knob(
+        name=name,
+        effect=effect,
+        names=NEVER,
+        unlike=NEVER,
+        values=_switch_on,
+        why=why,
+        lever=name,
+        stands_for=stands_for,
+        start_seconds=start_seconds,
+    )
 
 
 LEVERS = (
     _lever("channels_last", "convolutions read the channels of a pixel together"),
     _lever("no_sync", "ranks exchange their gradients once a step, not with every micro-batch"),
     _lever("length_groups", "samples of like length share a micro-batch of their step: less padding"),
+    _lever(
+        "autocast", "the model computes in bfloat16, where this device is faster in it", NUMERIC, "precision"
+    ),
+    _lever("compiled", "fused kernels; the compilation itself takes time", EXACT, "compile", _COMPILING),
 )
 """Turned inside the run, whatever the script; `upshift run --tuned` carries them."""
 THREADS = Knob(

@@ -43,6 +43,8 @@ class Knob:
     """The variable of the environment that sets it."""
     lever: str = ""
     """The agent's lever that sets it: for what has no place in most scripts."""
+    stands_for: str = ""
+    """The knob that does the same where the program has a place for it: not turned beside that one."""
     start_seconds: float = 0.0
     """What a run with it may take longer to get going: compiling."""
 

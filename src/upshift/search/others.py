@@ -160,7 +160,7 @@ def _pays_too_late(before: Trial, after: Trial, steps: int | None) -> str:
 def _option(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Option | None:
     """What to try of this knob; None: nothing."""
     request = bench.request
-    if not request.wants(knob.name) or knob.effect in _too_far(request):
+    if not request.wants(knob.name) or knob.effect in _too_far(request) or knob.stands_for in best.values:
         return None
     candidate = _place(bench, knob, best, seen)
     if knob.name in request.fixed:

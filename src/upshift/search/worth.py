@@ -30,6 +30,9 @@ def bound(knob: Knob, value: object, trial: Trial) -> float:
         "compile": lambda: _part(trial, *_MODEL, "optimizer"),
         "attention": lambda: _part(trial, *_MODEL),
         "precision": lambda: _part(trial, *_MODEL),
+        "autocast": lambda: _part(trial, *_MODEL),
+        # On a CPU it takes half a minute and seldom pays; where a program has a switch for it, its author thinks it may.
+        "compiled": lambda: _part(trial, *_MODEL, "optimizer") if on_gpu else 0.0,
         "tf32": lambda: _part(trial, *_MODEL) if on_gpu else 0.0,
         "allocator": lambda: 1.0 if not on_gpu and sys.platform == "linux" else 0.0,
     }

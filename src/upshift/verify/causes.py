@@ -132,21 +132,17 @@ def _partly_scaled(a: Trace, b: Trace, off: Sequence[Difference]) -> Cause | Non
         for d in off
         if len(a.steps[d.step].own_micro) < usual_a
         or len(b.steps[d.step].own_micro) < usual_b
-        or _samples(a.steps[d.step]) < (a.micro_batch or 0) * usual_a * a.world_size
+        or a.steps[d.step].samples < (a.micro_batch or 0) * usual_a * a.world_size
     ]
     if not short or len(short) < len(off):
         return None
     d = short[0]
     return Cause(
         kind="partial window",
-        because=f"step {d.step + 1} ends an epoch with a partial window ({_samples(a.steps[d.step])} samples), whose "
+        because=f"step {d.step + 1} ends an epoch with a partial window ({a.steps[d.step].samples} samples), whose "
         f"loss is normalised as if it were whole on one side: ρ = {d.rho:.3g}",
         evidence=("whole windows agree",),
     )
-
-
-def _samples(step: Step) -> int:
-    return sum(m.batch or 0 for m in step.micro)
 
 
 def _site(trace: Trace, function: str, what: str) -> tuple[str, ...]:
@@ -334,76 +330,3 @@ def where_it_differs(trace: Trace, worst: Difference) -> tuple[str, ...]:
     ranked = sorted(range(len(worst.tensors)), key=lambda n: -worst.tensors[n])[:3]
     told = ", ".join(f"{trace.parameters[n][0]} ({worst.tensors[n]:.2g})" for n in ranked)
     return (f"most in step {worst.step + 1}: {told}",)
-
-
-def schedule(a: Trace, b: Trace, step: int) -> str:
-    """Why learning rates differ."""
-    rates = f"{_rate(a.steps[step])} against {_rate(b.steps[step])} in step {step + 1}"
-    for trace in (a, b):
-        per_step = [s.scheduler_steps for s in trace.steps[1:]]
-        if per_step and max(per_step) > 1 and max(per_step) >= (trace.grad_accum or 1) > 1:
-            return (
-                f"the scheduler steps with every micro-batch ({max(per_step)} times a step), so the learning rate is "
-                f"{rates}"
-            )
-    return f"the learning rate is {rates}"
-
-
-def _rate(step: Step) -> str:
-    return ", ".join(f"{r:.3g}" for r in step.rates[:2]) or "unknown"
-
-
-def other_parameters(a: Trace, b: Trace) -> str:
-    """What is trained on one side only."""
-    left, right = set(a.parameters), set(b.parameters)
-    gone = [n for n, _ in a.parameters if n not in {m for m, _ in b.parameters}]
-    new = [n for n, _ in b.parameters if n not in {m for m, _ in a.parameters}]
-    if gone or new:
-        return (
-            f"{len(gone)} tensors of a are missing in b, {len(new)} are new ({', '.join((gone + new)[:3])})"
-        )
-    changed = [n for n, _ in sorted(left ^ right)]
-    return f"{len(a.parameters)} tensors against {len(b.parameters)}; shapes differ, e.g. {', '.join(changed[:2])}"
-
-
-def effective_batches(a: Trace, b: Trace) -> str | None:
-    """Both sides steady, and yet another number of samples a step."""
-    left, right = (_usual_samples(trace) for trace in (a, b))
-    return f"a step trains on {left} samples against {right}" if left != right and left and right else None
-
-
-def _usual_samples(trace: Trace) -> int:
-    counts = [_samples(step) for step in trace.steps]
-    return max(set(counts), key=counts.count) if counts else 0
-
-
-def partial_window(a: Trace, b: Trace, odd: Sequence[Difference]) -> str | None:
-    """The first odd step is where an epoch ends with fewer samples on one side."""
-    first = odd[0].step
-    usual = _usual_samples(a)
-    if _usual_samples(b) != usual:
-        return None
-    here = _samples(a.steps[first]), _samples(b.steps[first])
-    if here[0] != here[1]:
-        return (
-            f"step {first + 1} is a partial window: {here[0]} samples against {here[1]} (whole ones {usual}), "
-            "so the steps from there on hold other samples"
-        )
-    if first == 0:
-        return None
-    before = _samples(a.steps[first - 1]), _samples(b.steps[first - 1])
-    if before != (usual, usual) or any(n != usual for n in here):
-        return (
-            f"the epoch ends with a partial window: step {first + 1} holds {here[0]} samples, and from there on the "
-            "steps hold other samples"
-        )
-    if (
-        a.loader_batches
-        and b.loader_batches
-        and a.loader_batches * (a.micro_batch or 1) != b.loader_batches * (b.micro_batch or 1)
-    ):
-        return (
-            f"the last, partial batch of an epoch is left out: {a.loader_batches} batches of {a.micro_batch} against "
-            f"{b.loader_batches} of {b.micro_batch}"
-        )
-    return None

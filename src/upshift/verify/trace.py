@@ -88,6 +88,11 @@ class Step:
         """Samples by micro-batch."""
         return tuple(m.batch for m in self.micro)
 
+    @property
+    def samples(self) -> int:
+        """Of all ranks; micro-batches of unknown size count nothing."""
+        return sum(size or 0 for size in self.sizes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from upshift.verify import causes
+from upshift.verify import causes, mismatches
 from upshift.verify.compare import Difference, compare, relative
 from upshift.verify.samples import indices_of
 from upshift.verify.trace import Trace
@@ -100,7 +100,7 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict(
             kind=DIFFERENT,
             cause="parameters",
-            because="the two train other parameters: " + causes.other_parameters(a, b),
+            because="the two train other parameters: " + mismatches.other_parameters(a, b),
         )
     steps = compare(a, b)
     if not steps:
@@ -217,10 +217,10 @@ def _on_samples(facts: _Facts) -> Verdict:
             f"the same samples of the dataset have other contents from step {first} on",
             cause="contents",
         )
-    partial = causes.partial_window(a, b, odd)
+    partial = mismatches.partial_window(a, b, odd)
     if partial is not None:
         return facts.verdict(DIFFERENT, partial, cause="partial window")
-    sizes = causes.effective_batches(a, b)
+    sizes = mismatches.effective_batches(a, b)
     if sizes is not None:
         return facts.verdict(DIFFERENT, sizes, cause="effective batch")
     if _another_order(a, b, len(facts.steps)):
@@ -264,7 +264,7 @@ def _on_gradients(facts: _Facts) -> Verdict:
         return _different(facts, off)
     rates = [d for d in facts.comparable if not d.rates_equal]
     if rates:
-        why = causes.schedule(a, b, rates[0].step)
+        why = mismatches.schedule(a, b, rates[0].step)
         return facts.verdict(DIFFERENT, why, cause="schedule")
     update = _on_updates(facts)
     if update is not None:

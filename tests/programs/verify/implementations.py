@@ -1,6 +1,6 @@
-"""The same model, computed in other ways: --checkpoint, --compile, --sdpa, --bf16, --fused, --lr.
+"""The same model, computed in other ways: --checkpoint, --compile, --sdpa, --bf16, --inside, --fused, --lr.
 
---whole: one graph of model and loss.
+--whole: one graph of model and loss. --inside: autocast begins in the model's own forward, as accelerate has it.
 """
 
 import argparse
@@ -55,13 +55,15 @@ class WithLoss(nn.Module):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("checkpoint", "compile", "whole", "sdpa", "bf16", "fused"):
+    for name in ("checkpoint", "compile", "whole", "sdpa", "bf16", "inside", "fused"):
         parser.add_argument("--" + name, action="store_true")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--batch-size", type=int, default=8)
     args = parser.parse_args()
     torch.manual_seed(0)
     model = Model(args)
+    if args.inside:
+        model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
     run = torch.compile(model) if args.compile else model
     take_loss = WithLoss(run)
     if args.whole:

@@ -1,7 +1,7 @@
 """Levers: what upshift changes inside a run, because it was told to. Each fails closed: the trial is void.
 
 `session["levers"]` names them: {"seed": 7, "silence": true, "permute": 16, "double": true, "longest": true,
-"channels_last": true, "no_sync": true, "length_groups": true}.
+"channels_last": true, "no_sync": true, "length_groups": true, "autocast": true, "compiled": true}.
 They go in before the probes, so that the probes see the run as it then is.
 """
 
@@ -9,7 +9,18 @@ from __future__ import annotations
 
 import sys
 
-from . import channels_last, double, length_groups, longest, no_sync, permute, seeds, silence
+from . import (
+    autocast,
+    channels_last,
+    compiled,
+    double,
+    length_groups,
+    longest,
+    no_sync,
+    permute,
+    seeds,
+    silence,
+)
 
 _LEVERS = {
     "seed": seeds,
@@ -20,6 +31,8 @@ _LEVERS = {
     "channels_last": channels_last,
     "no_sync": no_sync,
     "length_groups": length_groups,
+    "autocast": autocast,
+    "compiled": compiled,
 }
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from threading import get_ident
 from time import perf_counter
 
 from ...levers.walk import Walk
 from ..manual import leaves
+from ..wrap import compiling_check
 from . import samples
 from .sketch import Sketcher, packed
 
@@ -42,6 +44,8 @@ class Witness:
         self.model = None
         self.seconds = 0.0
         self._seen: set = set()
+        self._looking = None
+        self._inner: dict = {}
         self._new_step()
         self._new_micro()
         self._indices: list = []
@@ -72,7 +76,9 @@ class Witness:
         if self._first is None:
             self._first = id(module)
             self._dice = self.torch.default_generator.get_state()
-            self._dtype = self._computing(module)
+            self._dtype = self._inner.get(id(module)) or self._computing(module)
+            if id(module) not in self._inner:
+                self._look_inside(module)
         if self._first == id(module):
             self._calls += 1
             seen = self.recorder.pending_micro
@@ -90,6 +96,33 @@ class Witness:
             self.names.setdefault(id(parameter), name[7:] if name.startswith("module.") else name)
         norm = self.torch.nn.modules.batchnorm._BatchNorm
         self.normed.extend(m for m in module.modules() if isinstance(m, norm))
+
+    def _look_inside(self, model) -> None:
+        """A model may begin its autocast in its own forward: its first layer knows better what it computes in.
+
+        Once, in the first micro-step: a hook that comes and goes would have a compiled layer compiled again.
+        """
+        is_compiling = compiling_check(self.torch)
+
+        def look(module, args) -> None:
+            if (
+                is_compiling()
+                or module is model
+                or not module._parameters
+                or get_ident() != self.recorder.thread
+            ):
+                return
+            self._dtype = self._inner[id(model)] = self._computing(module)
+            self._stop_looking()
+
+        self._stop_looking()
+        self._inner[id(model)] = ""
+        self._looking = self.torch.nn.modules.module.register_module_forward_pre_hook(look)
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.remove()
+            self._looking = None
 
     def _computing(self, module) -> str:
         """The dtype the model computes in."""
@@ -116,6 +149,7 @@ class Witness:
     def backward_begins(self, tensors) -> None:
         """The outermost backward of a micro-step."""
         begun = perf_counter()
+        self._stop_looking()
         if not self.followed:
             self._follow_leaves(tensors)
         values = []
