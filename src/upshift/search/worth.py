@@ -31,7 +31,7 @@ def bound(knob: Knob, value: object, trial: Trial) -> float:
         "attention": lambda: _part(trial, *_MODEL),
         "precision": lambda: _part(trial, *_MODEL),
         "autocast": lambda: _part(trial, *_MODEL),
-        # On a CPU it takes half a minute and seldom pays; where a program has a switch for it, its author thinks it may.
+        # On a CPU it takes half a minute and seldom pays; a program with a switch for it is another matter.
         "compiled": lambda: _part(trial, *_MODEL, "optimizer") if on_gpu else 0.0,
         "tf32": lambda: _part(trial, *_MODEL) if on_gpu else 0.0,
         "allocator": lambda: 1.0 if not on_gpu and sys.platform == "linux" else 0.0,
