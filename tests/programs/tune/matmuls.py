@@ -1,4 +1,4 @@
-"""Wide layers, a plain loop. Says at its end what its layers computed in, whether it was compiled, and its last loss."""
+"""Wide layers, a plain loop. Says at its end what its layers computed in, whether it was compiled, and its loss."""
 
 import argparse
 import copy
