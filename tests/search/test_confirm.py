@@ -55,6 +55,13 @@ def test_noise_ends_after_eight_and_claims_nothing() -> None:
     assert not found.claimed
 
 
+def test_two_starts_that_differ_are_not_the_end_even_where_time_is_up() -> None:
+    found = confirm(iter(Heats(2.0, 3.0, 2.5)), in_time=lambda: False)
+    assert found is not None and found.starts == 3 and found.claimed
+    found = confirm(iter(Heats(2.5, 2.6)), in_time=lambda: False)
+    assert found is not None and found.starts == 2 and found.claimed
+
+
 def test_what_is_slower_is_given_up() -> None:
     assert confirmed(Heats(0.80, 0.85)).starts < 8
 

@@ -282,9 +282,21 @@ def test_a_limit_in_micro_batches_follows_the_accumulation(tmp_path: Path) -> No
 
 def test_the_whole_training_is_as_long_as_its_limit_says(tmp_path: Path) -> None:
     """8000 micro-batches are 1000 steps of 16 samples, 8 s each at first."""
+
+    def ends(unit: int):
+        """After as many optimizer steps as `unit` of the limit stand for."""
+
+        def counts(change) -> Counted:
+            steps = int(str(Flag("--max_steps").now(change))) // unit
+            return Counted(steps=min(steps, 8), ended=steps <= 8, evaluations=0, saves=0)
+
+        return counts
+
     world = World(folder=tmp_path, argv=("--batch_size", "2", "--accum", "8", "--max_steps", "8000"))
+    assert world.tune().length is None, "it goes on: epochs, or a limit that is overruled"
+    world.counts = ends(unit=1)
     assert (plan := world.tune()).length is not None and plan.length.steps == 8000
-    world.counts = lambda change: Counted(steps=6, ended=True, evaluations=0, saves=0)
+    world.counts = ends(unit=8)
     plan = world.tune()
     assert plan.length is not None and plan.length.steps == 1000
     assert plan.whole_seconds is not None and plan.speedup is not None

@@ -100,7 +100,10 @@ def confirm(
 
 
 def _started_often_enough(found: Sequence[Heat]) -> bool:
-    return len(found) >= _FEWEST_IF_CLOSE or (len(found) >= _FEWEST and speedup(found).ratio >= _CLOSE)
+    if len(found) >= _FEWEST_IF_CLOSE:
+        return True
+    # Two that differ say next to nothing.
+    return len(found) >= _FEWEST and speedup(found).ratio >= _CLOSE and speedup(found).claimed
 
 
 def _enough(found: Speedup, precision: float | None) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from upshift.errors import UpshiftError
 from upshift.knobs.binding import Binding
-from upshift.knobs.catalogue import GRAD_ACCUM, MICRO_BATCH
 from upshift.knobs.change import Change
 from upshift.knobs.counted import EVAL_EVERY, LIMIT, SAVE_EVERY, SCHEDULE
 from upshift.knobs.discover import Seen, candidates
@@ -78,13 +77,25 @@ def length(bench: Bench, baseline: Trial, best: Standing, seen: Seen) -> Length 
     if bench.request.steps_remaining is not None:
         return Length(steps=bench.request.steps_remaining, told_by=None)
     accum = baseline.grad_accum or 1
-    in_micro_batches = LIMIT.name in best.values
-    if accum > 1 and not {MICRO_BATCH.name, GRAD_ACCUM.name} & set(best.values):
-        return None  # nobody has asked what it counts
     for count in first_count(LIMIT, bench.request.now, seen):
-        steps = count.value // accum if in_micro_batches else count.value
-        return Length(steps=steps, told_by=count.binding)
+        if LIMIT.name in best.values:  # found to count micro-batches
+            return Length(steps=count.value // accum, told_by=count.binding)
+        if _counts_steps(bench, count):
+            return Length(steps=count.value, told_by=count.binding)
     return None
+
+
+def _counts_steps(bench: Bench, count: Count) -> bool:
+    """Does the run end after as many optimizer steps as this limit says? `niter` may be epochs, or overruled."""
+    if not bench.time_for():
+        return False
+    try:
+        probe = count.binding.apply(bench.request.now, _STEPS)
+    except UpshiftError:
+        return False
+    bench.tell(f"is {count.binding} counted in optimizer steps?")
+    shown = bench.ways.count(probe, _LONGEST)
+    return shown.ended and abs(shown.steps - _STEPS) <= 1
 
 
 def first_count(knob: Knob, change: Change, seen: Seen, least: int = 2) -> list[Count]:

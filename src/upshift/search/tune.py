@@ -47,6 +47,7 @@ def tune(request: Request, ways: Ways) -> Plan:
         bench.note(_OTHER_ALLOCATORS)
     best = cadence.turn(bench, best, seen)
     _tell_of_neighbours(bench)
+    length = counting.length(bench, baseline, best, seen) if best.settings else None
     best, speedup, verdict = _confirmed(bench, baseline, best)
     return Plan(
         now=request.now,
@@ -62,7 +63,7 @@ def tune(request: Request, ways: Ways) -> Plan:
         rejected=tuple(bench.rejected),
         tuning_seconds=bench.seconds,
         notes=tuple(bench.notes),
-        length=counting.length(bench, baseline, best, seen),
+        length=length,
     )
 
 
