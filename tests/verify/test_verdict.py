@@ -170,6 +170,15 @@ def test_reweighting_and_distortion() -> None:
     assert reweighted(made) == pytest.approx(expected)
 
 
+def test_terms_of_one_loss_are_no_accumulation() -> None:
+    """A discriminator: one batch from the loader, a backward for it and one for as many made-up samples."""
+    real, fake = micro(range(8), loss=2.0), micro(range(8), loss=2.0, indices=())
+    made = [replace(step(n, 8), micro=(real, fake)) for n in range(6)]
+    assert wrong_today(replace(trace(8), steps=tuple(made))) == ()
+    both = [replace(step(n, 8), micro=(real, replace(fake, indices=real.indices))) for n in range(6)]
+    assert "not divided" in wrong_today(replace(trace(8), steps=tuple(both)))[0]
+
+
 def test_today_is_told_from_the_losses() -> None:
     """backward is called on loss / 4 of a mean of 2.0, in 4 micro-batches: right. On the mean itself: 4 times."""
 

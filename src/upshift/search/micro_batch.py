@@ -285,7 +285,7 @@ def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound |
             bench.reject(str(accumulation), f"set, and the effective batch became {shown.effective_batch}")
         else:
             bench.reject(f"{batch} alone", f"the effective batch became {shown.effective_batch}")
-    if not attempts:
+    if not attempts and bench.time_for():
         bench.reject(
             MICRO_BATCH.name,
             "no place that sets it was found; say it with --bind micro_batch=… and --bind grad_accum=…",

@@ -17,7 +17,7 @@ _CLOSE = 0.03
 def wrong_today(trace: Trace) -> tuple[str, ...]:
     """Sentences, each with the line or setting to mend; empty if nothing is wrong or nothing can be told."""
     accumulation = trace.grad_accum or 1
-    if accumulation < 2:
+    if accumulation < 2 or _several_terms(trace):
         return ()
     found = []
     scale = loss_scale(trace)
@@ -47,6 +47,18 @@ def wrong_today(trace: Trace) -> tuple[str, ...]:
     if why is not None:
         found.append(why)
     return tuple(found)
+
+
+def _several_terms(trace: Trace) -> bool:
+    """Are the backwards of a step terms of one loss, as a discriminator's over real and made-up images?
+
+    Then the model is called on other rows than the loader delivers; in most steps, for batches may be fetched ahead.
+    """
+    others = 0
+    for step in trace.steps:
+        loaded = sum(len(batch) for micro in step.own_micro for batch in micro.indices)
+        others += bool(loaded) and loaded != sum(micro.batch or 0 for micro in step.own_micro)
+    return others > len(trace.steps) / 2
 
 
 def loss_scale(trace: Trace) -> float | None:
