@@ -178,6 +178,13 @@ TRAPS = (
     _against("--lr 0.002", "different", "schedule"),
     _trainer("with_kwargs", "same", today=""),
     _trainer("without", "different", "mean of means", says="num_items_in_batch", today="num_items_in_batch"),
+    _trainer(
+        "ignores",
+        "different",
+        "loss scale",
+        says="model_accepts_loss_kwargs",
+        today="model_accepts_loss_kwargs",
+    ),
     _ranks("mean", "different", "mean of means"),
     _ranks("normalised", "same"),
 )

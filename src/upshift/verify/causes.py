@@ -99,7 +99,8 @@ def _scaled(a: Trace, b: Trace, off: Sequence[Difference], limit: float) -> Caus
             kind="loss scale",
             because=f"the loss is not divided by the accumulation: gradients are sums of {ga} against {gb} "
             f"micro-batches, ρ = {rho:.3g}",
-            evidence=_site(a, "backward", "divide the loss by the number of micro-batches"),
+            evidence=_left_to_the_model(a)
+            or _site(a, "backward", "divide the loss by the number of micro-batches"),
         )
     if math.isclose(rho, k, rel_tol=_CLOSE) and k != 1:
         return Cause(
@@ -142,6 +143,21 @@ def _partly_scaled(a: Trace, b: Trace, off: Sequence[Difference]) -> Cause | Non
         because=f"step {d.step + 1} ends an epoch with a partial window ({a.steps[d.step].samples} samples), whose "
         f"loss is normalised as if it were whole on one side: ρ = {d.rho:.3g}",
         evidence=("whole windows agree",),
+    )
+
+
+def _left_to_the_model(trace: Trace) -> tuple[str, ...]:
+    why = undivided_by_trainer(trace)
+    return (why,) if why else ()
+
+
+def undivided_by_trainer(trace: Trace) -> str | None:
+    """Trainer divides the loss by the accumulation, unless the model says that it will."""
+    if trace.trainer is None or not trace.trainer["accepts_loss_kwargs"]:
+        return None
+    return (
+        f"{trace.trainer['model']}.forward takes **kwargs, so Trainer leaves dividing to it, and its loss ignores "
+        "num_items_in_batch: set trainer.model_accepts_loss_kwargs = False before train()"
     )
 
 

@@ -6,7 +6,7 @@ import math
 from statistics import median
 
 from upshift.verify import weights
-from upshift.verify.causes import clipping
+from upshift.verify.causes import clipping, undivided_by_trainer
 from upshift.verify.compare import norm
 from upshift.verify.trace import Step, Trace
 
@@ -21,10 +21,11 @@ def wrong_today(trace: Trace) -> tuple[str, ...]:
         return ()
     found = []
     scale = loss_scale(trace)
+    why = undivided_by_trainer(trace)
     if scale is not None and math.isclose(scale, accumulation, rel_tol=_CLOSE):
         found.append(
             f"the loss is not divided by the accumulation: gradients are {accumulation} times those of the mean"
-            + _at(trace, "backward", f"divide by {accumulation}")
+            + (f": {why}" if why else _at(trace, "backward", f"divide by {accumulation}"))
         )
     elif scale is not None and math.isclose(scale, 1 / accumulation, rel_tol=_CLOSE):
         found.append(
@@ -43,9 +44,9 @@ def wrong_today(trace: Trace) -> tuple[str, ...]:
         found.append(
             f"the scheduler steps with every micro-batch: it ends {accumulation} times as early as its steps say"
         )
-    why = clipping(trace, trace)
-    if why is not None:
-        found.append(why)
+    clipped = clipping(trace, trace)
+    if clipped is not None:
+        found.append(clipped)
     return tuple(found)
 
 

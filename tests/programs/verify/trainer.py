@@ -1,4 +1,7 @@
-"""HF Trainer over texts of unequal length. `with_kwargs`: its loss gets num_items_in_batch; `without`: not."""
+"""HF Trainer over texts of unequal length. `with_kwargs`: its loss gets num_items_in_batch; `without`: not.
+
+`ignores`: its model takes it and its loss ignores it, as BERT's classifiers do; texts of equal length.
+"""
 
 import argparse
 import random
@@ -32,6 +35,14 @@ class WithoutKwargs(WithKwargs):
         return CausalLMOutput(loss=self.loss(logits, labels, None), logits=logits)
 
 
+class IgnoresKwargs(WithKwargs):
+    def loss(self, logits, labels, items):
+        return super().loss(logits, labels, None)
+
+
+MODELS = {"with_kwargs": WithKwargs, "without": WithoutKwargs, "ignores": IgnoresKwargs}
+
+
 def collate(rows):
     longest = max(len(row["input_ids"]) for row in rows)
     ids = [row["input_ids"] + [0] * (longest - len(row["input_ids"])) for row in rows]
@@ -41,14 +52,15 @@ def collate(rows):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=["with_kwargs", "without"])
+    parser.add_argument("mode", choices=list(MODELS))
     parser.add_argument("--per_device_train_batch_size", type=int, default=2)
     parser.add_argument("--gradient_accumulation_steps", type=int, default=4)
     args = parser.parse_args()
     rng = random.Random(0)
-    data = [{"input_ids": [rng.randrange(1, 50) for _ in range(rng.choice([4, 9, 40]))]} for _ in range(128)]
+    lengths = [9] if args.mode == "ignores" else [4, 9, 40]
+    data = [{"input_ids": [rng.randrange(1, 50) for _ in range(rng.choice(lengths))]} for _ in range(128)]
     torch.manual_seed(0)
-    model = WithKwargs() if args.mode == "with_kwargs" else WithoutKwargs()
+    model = MODELS[args.mode]()
     arguments = TrainingArguments(
         output_dir="out",
         per_device_train_batch_size=args.per_device_train_batch_size,
