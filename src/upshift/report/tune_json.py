@@ -75,6 +75,7 @@ def document(plan: Plan, applied: Applied | None) -> dict[str, Any]:
             "environment": dict(applied.variables),
             "files": [str(f) for f in applied.files],
             "patch": str(applied.patch) if applied.patch else None,
+            "patch_root": str(applied.patch_root) if applied.patch_root else None,
             "diff": applied.diff,
         }
         if applied
