@@ -10,6 +10,7 @@ would, and runs beside the grid's best as well.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import os
@@ -226,18 +227,35 @@ def _interval(found: dict) -> str:
     return f"{found['ratio']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
 
 
+def source() -> str:
+    """What is measured: a hash of upshift's code and of this benchmark's."""
+    files = sorted((HERE.parent / "src").rglob("*.py")) + [Path(__file__), TRAINERS, FINDERS]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the rows that were measured on this source tree"
+    )
     parser.add_argument("--starts", type=int, default=6, help="at most, of a race against the grid's best")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
-    rows: list[dict] = []
+    tree, rows = source(), {}
     options.json.parent.mkdir(parents=True, exist_ok=True)
+    if options.resume and options.json.exists():
+        known = json.loads(options.json.read_text())["grid"]
+        rows = {row["kind"]: row for row in known if row.get("source") == tree}
     for kind in options.kinds:
-        rows.append(against_the_grid(kind, options.starts))
-        options.json.write_text(json.dumps({"schema": "upshift.bench.tune/3", "grid": rows}, indent=2) + "\n")
-    Console(width=160).print(table(rows))
+        if kind not in rows:
+            measured = time.strftime("%Y-%m-%d %H:%M")
+            rows[kind] = {**against_the_grid(kind, options.starts), "source": tree, "begun": measured}
+        found = [rows[kind] for kind in KINDS if kind in rows]
+        options.json.write_text(
+            json.dumps({"schema": "upshift.bench.tune/4", "grid": found}, indent=2) + "\n"
+        )
+    Console(width=160).print(table(found))
     print(f"written to {options.json}")
 
 

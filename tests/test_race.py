@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import psutil
 import pytest
 
 from upshift.command import Command, understand
-from upshift.race import race
+from upshift.race import Racer, _begun, _open, race
 from upshift.search.confirm import total
-from upshift.session import Settings
+from upshift.session import Settings, stop_signals
 
 PACED = Path(__file__).parent / "programs" / "tune" / "paced.py"
 
@@ -50,3 +51,17 @@ def test_a_run_that_ends_ends_the_race(tmp_path: Path) -> None:
     endless, short = side(tmp_path), side(tmp_path, "--steps", "30")
     assert list(race([endless, short], (0.02, 0.02), 60.0)) == []
     assert not [p for p in below() if str(PACED) in p.cmdline()]
+
+
+def test_nobody_computes_a_step_before_its_turn(tmp_path: Path) -> None:
+    command, settings = side(tmp_path, "--milliseconds", "1", "--tell")
+    with ExitStack() as stack, stop_signals() as stopped:
+        keeper, run = _open(stack, command, replace(settings, turns=3))
+        racer = Racer(keeper, run, stopped, 0.003)
+        assert _begun([racer], 60.0)
+        assert run.stdout.read_text() == "", (
+            "it sleeps at its first backward: others may be starting beside it"
+        )
+        for turns in (1, 2):
+            assert racer.turn() is not None
+            assert run.stdout.read_text().split() == [str(step) for step in range(3 * turns)]

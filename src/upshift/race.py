@@ -41,14 +41,13 @@ def race(
     first_step_seconds: float,
     *,
     precise: bool = False,
-    together: bool = False,
 ) -> Generator[tuple[float, float], None, None]:
     """Yield seconds of both for the same steps, again and again, until a run ends or the caller has enough.
 
     A turn is as many steps for both: with the same seed they have the same samples, whose lengths differ from step
     to step. A much faster side has less time that way and is known less well: if `precise`, it starts several times
-    over. All start `together`, or one when the one before it sleeps: starts that compute with all cores hold each
-    other up.
+    over. All start at once: until its first backward, where each sleeps, a start mostly imports and reads with one
+    core.
     """
     slow = max(step_seconds)
     steps = turn_steps(min(step_seconds), slow, precise)
@@ -59,9 +58,7 @@ def race(
             for _ in range(copies(each, slow, precise)):
                 run = _open(stack, command, replace(settings, turns=steps))
                 racers.append(Racer(*run, stopped, each * steps))
-                if not together and not _begun(racers[-1:], first_step_seconds):
-                    return
-        if together and not _begun([*old, *new], first_step_seconds):
+        if not _begun([*old, *new], first_step_seconds):
             return
         warm = math.ceil(_WARM_SECONDS / (slow * steps))
         number, before, after = 0, 0.0, 0.0
@@ -100,7 +97,7 @@ def copies(step_seconds: float, slowest: float, precise: bool) -> int:
 
 
 def _begun(racers: Sequence[Racer], seconds: float) -> bool:
-    """Have all of them made their first step, after which each sleeps? False: one makes none."""
+    """Have all of them come to their first backward, where each sleeps? False: one has none."""
     given_up = time.perf_counter() + seconds * len(racers)
     starting = list(racers)
     while starting and time.perf_counter() < given_up:

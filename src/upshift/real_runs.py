@@ -25,7 +25,7 @@ from upshift.measure.enough import Enough
 from upshift.measure.profile import training
 from upshift.outcomes import failed, why_nothing
 from upshift.race import copies, race
-from upshift.search.bench import LONG_START, LOOK_SECONDS, Counted, Endured, Learned, Price, Turned, Ways
+from upshift.search.bench import LOOK_SECONDS, Counted, Endured, Learned, Price, Turned, Ways
 from upshift.search.confirm import Heat, Pair, heat_is_enough, speedup
 from upshift.search.journal import Journal, key
 from upshift.search.trial import NOTHING, OK, Trial, rate, read
@@ -225,16 +225,9 @@ class Runs:
         sides = [(change.command, self._settings(change)) for change, _ in (before, after)]
         trials = self._trials(before, after)
         steps = [trial.step_seconds or 0.0 for trial in trials]
-        together = any((trial.settled_seconds or 0.0) > LONG_START for trial in trials)
         found: list[Pair] = []
         with closing(
-            race(
-                sides,
-                steps,
-                self.launching.first_step_seconds,
-                precise=self.launching.precise,
-                together=together,
-            )
+            race(sides, steps, self.launching.first_step_seconds, precise=self.launching.precise)
         ) as pairs:
             for pair in pairs:
                 found.append(pair)

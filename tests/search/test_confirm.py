@@ -143,10 +143,24 @@ def test_a_start_is_gone_on_with_while_it_is_steps_that_differ() -> None:
     assert not heat_is_enough(((2.0, 1.0),), 1.0), "one pair shows nothing of what steps differ in"
     assert not heat_is_enough(((2.0, 1.0), (2.0, 1.0)), 9.0), "asked for longer"
     assert heat_is_enough(((2.0, 1.0), (2.0, 1.0)), 3.0)
-    unlike = ((2.0, 1.0), (2.0, 1.4), (2.0, 0.8), (2.0, 1.4), (2.0, 1.0))
-    assert not any(heat_is_enough(unlike[:n], 3.0) for n in range(1, 6))
-    assert heat_is_enough(unlike + unlike[:1], 3.0), "but not for ever"
+    unlike = ((2.0, 0.8), (2.0, 1.6), (2.0, 0.7), (2.0, 1.6), (2.0, 0.9))
+    assert not any(heat_is_enough(unlike[:n], 3.0) for n in range(1, 4))
+    assert heat_is_enough(unlike, 3.0), "but not for ever"
     assert heat_is_enough(((2.0, 1.0), (2.0, 1.1)), 3.0, [((2.0, 1.1), (2.0, 1.0))]), "others had them too"
+    little = ((2.0, 1.0), (2.0, 1.02))
+    assert heat_is_enough(little, 3.0), "the others will have them too"
+    assert not heat_is_enough(little, 3.0, [little])
+
+
+def test_noise_is_not_doubted_twice() -> None:
+    """Starts of which none is better, and steps of which none is: what is left is the noise of single pairs."""
+    noisy = [((2.0, 1.0), (2.0, 1.2), (2.0, 1.1)), ((2.0, 1.2), (2.0, 1.1), (2.0, 1.0))]
+    noisy.append(((2.0, 1.1), (2.0, 1.0), (2.0, 1.2)))
+    found, steps = speedup(noisy), speedup([noisy[0]] * 3)
+    assert log(found.high / found.ratio) == pytest.approx(
+        2.36 * stdev([1.0, 1.1, 1.2] * 3) / 1.1 / 3, rel=0.05
+    )
+    assert steps.high > found.high, "three starts that agree in which steps gain have seen three steps"
 
 
 def test_a_large_gain_may_be_in_doubt() -> None:

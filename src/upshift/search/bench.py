@@ -27,8 +27,8 @@ _CONFIRMING, _MOST_CONFIRMING = 0.3, 0.6
 """Of the budget: kept for holding the best against the run as it is; more where starting takes long."""
 _STARTS, _RACING_SECONDS = 3, 6.0
 """Of both, at the most where the gain is clear; and of each."""
-LONG_START = 10.0
-"""Seconds: beyond, a program mostly reads and waits, and both of a race start at once."""
+_BOTH_STARTS = 1.2
+"""Of both at once, in starts of one alone."""
 LOOK_SECONDS = 1.0
 """Of racing, each start of a second look."""
 _ATTEMPT = 3.0
@@ -200,7 +200,7 @@ class Bench:
     def _for_confirming(self) -> float:
         budget = self.request.budget_seconds
         start = (self.trials[0].settled_seconds or 0.0) if self.trials else 0.0
-        needed = _STARTS * ((start if start > LONG_START else 2 * start) + _RACING_SECONDS)
+        needed = _STARTS * (_BOTH_STARTS * start + _RACING_SECONDS)
         return min(max(needed, _CONFIRMING * budget), _MOST_CONFIRMING * budget)
 
     def look(self, change: Change) -> tuple[Trial, Seen]:

@@ -49,7 +49,10 @@ def speedup(heats: Sequence[Heat]) -> Speedup:
     ratio = before / after
     half = math.inf
     if len(heats) > 1:
-        half = math.hypot(*_doubts(heats))
+        starts, steps = _doubts(heats)
+        # Noise is in both, and is not doubted twice: the variance of means in two ways, less that of single pairs.
+        noise = _error([pair for heat in heats for pair in heat])
+        half = max(starts, steps, noise, math.sqrt(max(0.0, starts**2 + steps**2 - noise**2)))
     high = ratio * math.exp(half) if half < 50 else math.inf
     return Speedup(ratio=ratio, low=ratio * math.exp(-half), high=high, starts=len(heats))
 
@@ -139,8 +142,10 @@ def second_look(heats: Iterator[Heat], least: float, gain: float | None = None) 
 
 
 _FEWEST_PAIRS = 2
-_LONGEST_HEAT = 16.0
+_LONGEST_HEAT = 12.0
 _STEADY = 0.04
+_OF_STEPS = 0.2
+"""Half the interval that steps may leave, as a part of the gain: starts leave theirs beside it."""
 
 
 def heat_is_enough(pairs: Heat, seconds: float, before: Sequence[Heat] = ()) -> bool:
@@ -151,5 +156,7 @@ def heat_is_enough(pairs: Heat, seconds: float, before: Sequence[Heat] = ()) -> 
     raced = total(pairs)
     if sum(raced) < seconds or len(pairs) < _FEWEST_PAIRS:
         return False
-    bearable = max(_STEADY, _OF_THE_GAIN / 3 * (1 - raced[1] / raced[0]))
+    bearable = max(_STEADY, _OF_STEPS * (1 - raced[1] / raced[0]))
+    if not before:
+        bearable *= math.sqrt(_FEWEST_IF_CLOSE)  # the other starts will race the same steps
     return sum(raced) >= _LONGEST_HEAT or _doubts([*before, pairs])[1] <= bearable

@@ -25,9 +25,9 @@ def _together(bench: Bench, best: Standing, slower: Standing, seen: Seen) -> Sta
     larger = micro_batch.turn(bench, slower, seen, waiting=True)
     if larger is slower:
         return best
-    if _gain(best, larger) < WORTH:
-        # Workers that share the cores with as many threads as there are cores have none to work on.
-        larger = others.turn(bench, larger, seen, (THREADS,))
+    # Workers that share the cores with as many threads as there are cores have none to work on; and what is tried
+    # after them would be held against the luck of who got one.
+    larger = others.turn(bench, larger, seen, (THREADS,))
     gain = _gain(best, larger)
     if gain < WORTH:
         bench.reject("workers with a larger micro_batch", f"{gain:.2f}×")

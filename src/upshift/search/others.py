@@ -19,10 +19,12 @@ from upshift.search.worth import LEAST, bound
 
 _WORTH_A_LEVER = 1.1
 """What only upshift can carry must bring more: the run would no longer go without it."""
-_DOUBTFUL = 0.75
+_DOUBTFUL = 0.8
 """What was slower than that did not just meet a lucky start of the best."""
 _MUCH = 0.1
 """Share of a step: what could save no more is refused by one start."""
+_NEAR = 0.8
+"""Of the fastest."""
 _WITH_A_LOOK = 2.5
 """What a knob that pays costs, in trials: the trial, a second look beside the best, the proof."""
 
@@ -97,14 +99,18 @@ def tried(bench: Bench, best: Standing, option: Option, value: object) -> Standi
 
 
 def regardless(bench: Bench, best: Standing, seen: Seen, knob: Knob) -> Standing | None:
-    """With the best of the values of a knob that were all refused for their speed: for what pays together."""
+    """With one of the values of a knob that were all refused for their speed, for what pays together.
+
+    The last of those that are near the fastest: what makes them all slow may hide what tells them apart.
+    """
     option = _option(bench, knob, best, seen)
     whole = best.trial.effective_batch
     turned = [t for t in bench.trials if t.ok and _only(knob, best.values, t.settings)]
     tried = [t for t in turned if t.effective_batch == whole]
     if option is None or not tried:
         return None
-    trial = max(tried, key=lambda t: rate(t, t.settings))
+    near = _NEAR * max(rate(t, t.settings) for t in tried)
+    trial = [t for t in tried if rate(t, t.settings) >= near][-1]
     changed = option.binding.apply(best.change, trial.settings[knob.name])
     return taken(bench, best, option, trial, changed, gain=None, luck=None)
 
@@ -175,7 +181,8 @@ def _option(bench: Bench, knob: Knob, best: Standing, seen: Seen) -> Option | No
         share = bound(knob, candidate.value, best.trial)
         if share < LEAST or not bench.worth_a_trial(best.trial, share):
             return None
-        values = tuple(knob.values(candidate.value))
+        turned_from = [s.before for s in best.settings if s.knob == knob.name]
+        values = tuple(v for v in knob.values(candidate.value) if v not in turned_from)
     return Option(knob=knob, binding=candidate.binding, now=candidate.value, values=values)
 
 

@@ -1,6 +1,7 @@
 """Optimizer steps that take a given time of computing, until killed or for so many steps.
 
 --evaluate: every so many steps, three tenths of a second of evaluation and as much of saving.
+--tell: the number of each step, when its gradients are known.
 """
 
 import argparse
@@ -27,12 +28,15 @@ def main():
     parser.add_argument("--milliseconds", type=float, default=20)
     parser.add_argument("--steps", type=int, default=10**9)
     parser.add_argument("--evaluate", type=int)
+    parser.add_argument("--tell", action="store_true")
     args = parser.parse_args()
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for step in range(args.steps):
         compute(args.milliseconds / 1000)
         model(torch.randn(4, 8)).sum().backward()
+        if args.tell:
+            print(step, flush=True)
         optimizer.step()
         optimizer.zero_grad()
         if args.evaluate and step % args.evaluate == 0:

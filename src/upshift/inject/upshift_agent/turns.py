@@ -2,6 +2,9 @@
 
 It knows best where a step ends: no step is cut by a pause, and none is lost. What it was asleep is not counted, nor
 what it evaluated and saved: how long steps take is asked.
+
+It sleeps at its first backward too: others start beside it. Until then a start mostly reads and imports, with one
+core; first steps that compute with all cores would hold each other up.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ class Turns:
         self._beside = 0.0
         self._regions: list = []
         self._window: float | None = None
+        recorder.on_active.append(self._sleep)
         recorder.on_marks.append(self._take)
         # Close looks are paid for by time that passes, and here most of it is sleep: the faster side would be looked
         # at in nearly every turn of its own.
@@ -32,12 +36,13 @@ class Turns:
     def stepped(self) -> None:
         """An optimizer step has ended."""
         self._made += 1
-        if (
-            self._made - 1
-        ) % self._steps:  # the first sleep is after the first step: others may be starting beside it
-            return
+        if self._made % self._steps == 0:
+            self._recorder.send()  # the marks of this turn come by
+            self._sleep()
+
+    def _sleep(self) -> None:
+        """Until it is woken; says how long the turn took that ends here."""
         seconds = perf_counter() - self._begun
-        self._recorder.send()  # the marks of this turn come by
         self._recorder.emitter.emit("turn", seconds=max(0.0, seconds - self._beside))
         self._recorder.emitter.flush()
         self._beside = 0.0
