@@ -423,6 +423,25 @@ def test_workers_that_pay_only_where_threads_leave_them_a_core(tmp_path: Path) -
     plan = world.tune(cores=2)
     assert plan.values["workers"] and plan.values["threads"] == 1
     assert int(str(plan.values["micro_batch"])) >= 8
+    assert not [t for t in plan.trials if t.settings.get("threads") == 2], "where it came from"
+
+
+@pytest.mark.parametrize(("two_alone", "chosen"), [(0.5, 2), (0.3, 1)])
+def test_workers_that_are_alike_slow_alone_are_many_with_larger_batches(
+    two_alone: float, chosen: int, tmp_path: Path
+) -> None:
+    """With batches of two they all do nothing but hand over; twice as many make larger ones twice as fast."""
+    argv = ("--batch_size", "2", "--accum", "8", "--num_workers", "0")
+
+    def by_workers(change) -> float:
+        workers = int(str(Flag("--num_workers").now(change)))
+        if int(str(Flag("--batch_size").now(change))) >= 8:
+            return workers or 1.0
+        return (1.0, 0.55, two_alone)[min(workers, 2)]
+
+    world = World(folder=tmp_path, argv=argv, data_share=0.8, extra=by_workers)
+    values = world.tune(only=frozenset({"micro_batch", "workers"})).values
+    assert values["workers"] == chosen and int(str(values["micro_batch"])) >= 8
 
 
 def test_other_programs_on_the_machine_are_named(tmp_path: Path) -> None:
