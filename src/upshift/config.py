@@ -52,6 +52,11 @@ def child_environment(inject: Path, session_file: Path, *, probe: bool) -> dict[
     return environment
 
 
+def variable(name: str) -> str | None:
+    """What the user has set that a program asks for by this name."""
+    return os.environ.get(name)
+
+
 def threads() -> int | None:
     """OMP_NUM_THREADS, if the user has set it to a number."""
     value = os.environ.get("OMP_NUM_THREADS", "")

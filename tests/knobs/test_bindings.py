@@ -32,6 +32,18 @@ def main(batch_size=16, *, accum: int = 2):
     settings = {"batch_size": 64}
     parser.add_argument("--batch-size", "-b", type=int, default=128)
     loader = DataLoader(data, batch_size=256)
+    other = DataLoader(data, 512, True, num_workers=2)
+    run(data, 1024)
+    flags.DEFINE_integer("b", 2048, "by absl")
+
+
+def run(data, batch: int = typer.Option(4096, "--batch")):
+    pass
+
+
+class Settings(BaseSettings):
+    batch_size: int = Field(8192, description="pydantic's")
+    accum = int(os.environ.get("ACCUM", "16384"))
 '''
 
 YAML = """# a comment
@@ -57,6 +69,12 @@ def test_every_place_in_code_is_found_and_changed_alone() -> None:
         ("main.batch_size", 64),
         ("main.batch-size", 128),
         ("main.batch_size", 256),
+        ("main.batch_size", 512),
+        ("main.batch", 1024),
+        ("main.b", 2048),
+        ("run.batch", 4096),
+        ("Settings.batch_size", 8192),
+        ("Settings.ACCUM", 16384),
     } <= found
     for site in code.sites(SOURCE):
         changed = code.with_value(SOURCE, site, 77)
@@ -88,6 +106,7 @@ def test_yaml_keeps_every_other_byte() -> None:
         ("c.toml", "[train]\nbatch_size = 8 # n\n", "train.batch_size", "[train]\nbatch_size = 16 # n\n"),
         ("c.ini", "[train]\nbatch_size: 8\n", "train.batch_size", "[train]\nbatch_size: 16\n"),
         ("c.cfg", "batch_size=8\n", "batch_size", "batch_size=16\n"),
+        ("c.gin", "train.batch_size = 8\n", "train.batch_size", "train.batch_size = 16\n"),
     ],
 )
 def test_other_files(name: str, text: str, key: str, after: str) -> None:
@@ -127,6 +146,8 @@ def test_in_a_shell_script(tmp_path: Path) -> None:
     assert done.command.argv == ("bash", "run.sh")
     with pytest.raises(UsageError, match="does not pass its arguments on"):
         parse("--other", now.command).apply(now, 8)
+    with pytest.raises(UsageError, match="does not pass its arguments on"):
+        parse("train.other=", now.command).apply(now, 8)
 
 
 def test_bad_bindings_say_what_to_do(tmp_path: Path) -> None:
@@ -187,3 +208,38 @@ def test_a_switch_with_a_value_keeps_its_spelling(tmp_path: Path) -> None:
     assert Flag("--fp16").now(now) is None
     with pytest.raises(UsageError, match="without a value"):
         Flag("--fp16").apply(now, True)
+
+
+def test_a_place_is_no_name_where_two_are_called_alike() -> None:
+    twice = "def load(batch_size): ...\ndef load(size): ...\nload(8)\n"
+    assert not code.sites(twice)
+    assert [s.name for s in code.sites("def load(size, batch_size): ...\nload(*more, 8)\nload(4, 8)\n")] == [
+        "size",
+        "batch_size",
+    ]
+
+
+def test_a_variable_the_user_has_set_is_not_left_to_its_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text('accumulation = int(os.environ.get("GRAD_ACCUM", 4))\n')
+    seen = Seen(flags={}, files=(), sources=(script,))
+    now = change(tmp_path, sys.executable, "train.py")
+    assert [c.value for c in candidates(GRAD_ACCUM, None, now, seen)] == [4]
+    monkeypatch.setenv("GRAD_ACCUM", "8")
+    (found,) = candidates(GRAD_ACCUM, 8, now, seen)
+    assert (str(found.binding), found.value) == ("$GRAD_ACCUM", 8)
+
+
+def test_hydras_own_way_comes_before_the_file_it_was_read_from(tmp_path: Path) -> None:
+    config = tmp_path / "conf" / "train.yaml"
+    config.parent.mkdir()
+    config.write_text("accumulate: 4\n")
+    (tmp_path / "train.py").write_text("")
+    seen = Seen(flags={}, files=(config,), sources=(), overrides={"train.accumulate": 4})
+    now = change(tmp_path, sys.executable, "train.py")
+    assert [str(c.binding) for c in candidates(GRAD_ACCUM, 4, now, seen)] == [
+        "train.accumulate=",
+        "train.yaml:accumulate",
+    ]

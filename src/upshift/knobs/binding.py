@@ -53,12 +53,12 @@ class Flag(Binding):
         argv = change.command.argv
         for i, argument in enumerate(argv):
             if argument == self.name and i + 1 < len(argv):
-                return _value(argv[i + 1]) if not argv[i + 1].startswith("--") else None
+                return value_of(argv[i + 1]) if not argv[i + 1].startswith("--") else None
             if argument.startswith(self.name + "="):
-                return _value(argument.partition("=")[2])
+                return value_of(argument.partition("=")[2])
         script = shell_script(change.command)
         if script is not None and (match := self._in(change.text(script))):
-            return _value(match.group(2).strip("\"'"))
+            return value_of(match.group(2).strip("\"'"))
         return None
 
     def apply(self, change: Change, value: object) -> Change:
@@ -78,7 +78,7 @@ class Flag(Binding):
             text = change.text(script)
             if match := self._in(text):
                 return change.with_file(script, text[: match.start(2)] + str(value) + text[match.end(2) :])
-            if not re.search(r"\$[@*]|\$\{@", text):
+            if not _passes_on(text):
                 raise UsageError(
                     f"{self.name} is not in {script.name}, and the script does not pass its arguments on",
                     hint=f"add {self.name} to the python line of {script.name}, with the value it has today",
@@ -132,7 +132,7 @@ class Override(Binding):
         """As given on the command line."""
         for argument in change.command.argv:
             if argument.lstrip("+").startswith(self.key + "="):
-                return _value(argument.partition("=")[2])
+                return value_of(argument.partition("=")[2])
         return None
 
     def apply(self, change: Change, value: object) -> Change:
@@ -143,6 +143,9 @@ class Override(Binding):
                 name, _, old = argument.partition("=")
                 argv[i] = f"{name}={_spelled(value, old)}"
                 return change.with_argv(tuple(argv))
+        script = shell_script(change.command)
+        if script is not None and not _passes_on(change.text(script)):
+            raise UsageError(f"{script.name} does not pass its arguments on, {self.key}= among them")
         return change.with_argv((*argv, f"{self.key}={value}"))
 
 
@@ -285,7 +288,12 @@ def shell_script(command: Command) -> Path | None:
     return script.resolve() if script is not None and script.suffix in _SHELL else None
 
 
-def _value(text: str) -> object:
+def _passes_on(script: str) -> bool:
+    return bool(re.search(r"\$[@*]|\$\{@", script))
+
+
+def value_of(text: str) -> object:
+    """What is meant by a value as it is typed."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from upshift.knobs.code import line_offsets, literal, span
+from upshift.knobs.code import called, line_offsets, literal, span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +34,8 @@ def calls(text: str) -> list[Call]:
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call):
             continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-        if name is None:
+        name = called(node)
+        if not name:
             continue
         spans = [span(a, text, offsets) for a in (*node.args, *(k.value for k in node.keywords))]
         keywords = {

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from upshift import config
 from upshift.eventlog import ProcessLog
 from upshift.knobs import calls, code, config_file
 from upshift.knobs.binding import (
@@ -21,8 +22,10 @@ from upshift.knobs.binding import (
     InCode,
     Override,
     Switch,
+    Variable,
     config_files,
     shell_script,
+    value_of,
 )
 from upshift.knobs.change import Change
 from upshift.knobs.knob import Knob
@@ -44,6 +47,8 @@ class Seen:
     """Python files of the user's own, the script first."""
     switches: Mapping[str, str | None] = field(default_factory=dict)
     """Flags that take no value → the flag that says no, or None."""
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    """Keys that `key=value` on the command line would set, with the value each had."""
     loaders: tuple[str, ...] = ()
     """file:line where the DataLoaders that feed the training were made."""
 
@@ -61,6 +66,7 @@ def seen(processes: Sequence[ProcessLog], now: Change) -> Seen:
     """Gather it from the events of a run."""
     flags: dict[str, object] = {}
     switches: dict[str, str | None] = {}
+    overrides: dict[str, object] = {}
     loaders: dict[str, None] = {}
     files: dict[Path, None] = dict.fromkeys(config_files(now.command))
     sources: dict[Path, None] = {}
@@ -74,6 +80,7 @@ def seen(processes: Sequence[ProcessLog], now: Change) -> Seen:
             for flag, value in event.get("flags", ()):
                 flags.setdefault(flag, value)
             switches.update(event.get("switches", ()))
+            overrides.update(event.get("overrides", ()))
             for name in event.get("files", ()):
                 path = Path(name)
                 if path.is_file():
@@ -83,6 +90,7 @@ def seen(processes: Sequence[ProcessLog], now: Change) -> Seen:
         files=tuple(files)[:_MOST_FILES],
         sources=tuple(sources)[:_MOST_FILES],
         switches=switches,
+        overrides=overrides,
         loaders=tuple(loaders),
     )
 
@@ -134,6 +142,9 @@ def _places(knob: Knob, names: re.Pattern[str], now: Change, found: Seen) -> Ite
     for binding in on_command_line(now):
         if fits(str(binding).rstrip("=")):
             yield Candidate(binding=binding, value=binding.now(now), where="command line")
+    for key, value in found.overrides.items():
+        if fits(key):
+            yield Candidate(binding=Override(key), value=value, where="hydra")
     for path in found.files:
         for entry in config_file.entries(path, now.text(path)):
             if fits(entry.key):
@@ -163,7 +174,11 @@ def _in_code(path: Path, now: Change, fits: object) -> Iterator[Candidate]:
         if not fits(site.last):
             continue
         if site.how == "flag":
-            yield Candidate(binding=Flag(site.flag), value=site.value, where=f"{path.name}:{site.line}")
+            yield Candidate(binding=Flag(site.spelt), value=site.value, where=f"{path.name}:{site.line}")
+        elif site.how == "variable":
+            users = config.variable(site.spelt)
+            value = site.value if users is None else value_of(users)
+            yield Candidate(binding=Variable(site.spelt), value=value, where=f"{path.name}:{site.line}")
         else:
             same = [s for s in sites if s.name == site.name]
             binding = InCode(path, site.name, same.index(site))

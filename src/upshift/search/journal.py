@@ -15,7 +15,7 @@ from upshift.search.bench import Learned
 from upshift.search.confirm import Heat
 from upshift.search.trial import Trial
 
-SCHEMA = "upshift.journal/5"
+SCHEMA = "upshift.journal/6"
 FOLDER = ".upshift"
 
 
@@ -85,6 +85,7 @@ class Journal:
             files=tuple(Path(p) for p in found["files"]),
             sources=tuple(Path(p) for p in found["sources"]),
             switches=found["switches"],
+            overrides=found["overrides"],
             loaders=tuple(found["loaders"]),
         )
 
@@ -118,6 +119,7 @@ class Journal:
                 "files": [str(p) for p in shown.files],
                 "sources": [str(p) for p in shown.sources],
                 "switches": dict(shown.switches),
+                "overrides": dict(shown.overrides),
                 "loaders": list(shown.loaders),
             }
         self._write(entry)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
+from . import parsers
 from .arrival import when_imported
 
-_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".properties", ".py")
+_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".properties", ".gin", ".py")
 _MOST_FILES = 400
 
 
@@ -23,6 +24,8 @@ class Settings:
         self.flags: dict = {}
         self.switches: dict = {}
         """Flags that take no value → the flag that says no, or None."""
+        self.overrides: dict = {}
+        """Keys that `key=value` on the command line would set, as hydra takes them, with the value each had."""
         self.listening = True
         self._home = os.getcwd()
 
@@ -31,6 +34,14 @@ class Settings:
         if hasattr(sys, "addaudithook"):
             sys.addaudithook(self._audit)
         when_imported("argparse", self._watch_argparse)
+        parsers.listen(self)
+
+    def guarded(self, note, *args, **kwargs) -> None:
+        """A parser of another make than was thought: its flags go unseen."""
+        try:
+            note(*args, **kwargs)
+        except Exception as error:
+            self.emitter.emit("probe_failed", probe="settings", error=repr(error))
 
     def _audit(self, event: str, args) -> None:
         # Called for every audit event of the process: out at once for all but opening a config for reading.
@@ -49,10 +60,7 @@ class Settings:
 
         def parse_known_args(parser, args=None, namespace=None, *rest, **kwargs):
             result = original(parser, args, namespace, *rest, **kwargs)
-            try:
-                self._note(parser, result[0])
-            except Exception as error:  # a parser of another make: its flags go unseen
-                self.emitter.emit("probe_failed", probe="settings", error=repr(error))
+            self.guarded(self._note, parser, result[0])
             return result
 
         parse_known_args.__doc__ = original.__doc__
@@ -79,6 +87,7 @@ class Settings:
         if not self.listening:
             return
         self.listening = False
+        self.guarded(parsers.parsed, self)
         modules = []
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
@@ -94,5 +103,6 @@ class Settings:
             "settings",
             flags=list(self.flags.items()),
             switches=list(self.switches.items()),
+            overrides=list(self.overrides.items()),
             files=list(dict.fromkeys(files)),
         )
