@@ -105,6 +105,20 @@ def test_accumulation_derived_from_the_batch(tmp_path: Path) -> None:
     assert plan.change.command.argv[-1] == "16"
 
 
+def test_a_batch_without_an_accumulation_is_not_tried_at_all_its_places(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("batch_size: 2\n")
+    world = World(
+        folder=tmp_path,
+        argv=("--batch_size", "2", "--config", "c.yaml"),
+        seen=Seen(flags={}, files=(tmp_path / "c.yaml",), sources=()),
+        read=lambda change: (int(str(Flag("--batch_size").now(change))), 4),
+    )
+    plan = world.tune()
+    assert plan.settings == ()
+    assert world.calls.count((8, 4)) == 1
+    assert "effective batch became 32" in why(plan, "--batch_size alone")
+
+
 def test_accumulation_derived_beside_a_flag_for_it_that_is_dead(tmp_path: Path) -> None:
     def read(change):
         micro = int(str(Flag("--batch_size").now(change)))

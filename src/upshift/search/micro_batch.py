@@ -246,9 +246,10 @@ def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound |
     effective = trial.micro_batch * trial.grad_accum
     attempts = 0
     dead: set[str] = set()
+    alone_fails = False
     counts: tuple[Count, ...] | None = None
     for batch, accumulation in _pairs_of_places(bench, best, seen):
-        if batch is not None and str(batch) in dead:
+        if (batch is not None and str(batch) in dead) or (accumulation is None and alone_fails):
             continue
         if attempts == _MOST_BINDINGS or not bench.time_for():
             break
@@ -284,6 +285,7 @@ def bind(bench: Bench, best: Standing, seen: Seen, target: int) -> tuple[Bound |
         elif accumulation is not None:
             bench.reject(str(accumulation), f"set, and the effective batch became {shown.effective_batch}")
         else:
+            alone_fails = True  # so would another place of the same setting
             bench.reject(f"{batch} alone", f"the effective batch became {shown.effective_batch}")
     if not attempts and bench.time_for():
         bench.reject(
