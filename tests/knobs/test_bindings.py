@@ -11,7 +11,7 @@ from upshift.command import understand
 from upshift.errors import UsageError
 from upshift.knobs import code, config_file
 from upshift.knobs.binding import Flag, Override
-from upshift.knobs.catalogue import GRAD_ACCUM
+from upshift.knobs.catalogue import BY_NAME, GRAD_ACCUM
 from upshift.knobs.change import Change
 from upshift.knobs.discover import Seen, candidates
 from upshift.knobs.spoken import parse
@@ -243,3 +243,17 @@ def test_hydras_own_way_comes_before_the_file_it_was_read_from(tmp_path: Path) -
         "train.accumulate=",
         "train.yaml:accumulate",
     ]
+
+
+def test_what_hydra_makes_is_told_what_its_config_leaves_out(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    now = change(tmp_path, sys.executable, "train.py")
+    made = {"model.optimizer._target_": "torch.optim.AdamW", "model.net._target_": "models.Net"}
+    seen = Seen(flags={}, files=(), sources=(), overrides=made)
+    fused = BY_NAME["fused_optimizer"]
+    (found,) = candidates(fused, None, now, seen)
+    once = found.binding.apply(now, True)
+    assert once.command.argv[2:] == ("+model.optimizer.fused=True",)
+    assert found.binding.apply(once, False).command.argv[2:] == ("+model.optimizer.fused=False",)
+    told = Seen(flags={}, files=(), sources=(), overrides={**made, "model.optimizer.fused": True})
+    assert [str(c.binding) for c in candidates(fused, None, now, told)] == ["model.optimizer.fused="]

@@ -121,7 +121,7 @@ class Switch(Binding):
 
 @dataclass(frozen=True)
 class Override(Binding):
-    """`trainer.batch_size=8` on the command line."""
+    """`trainer.batch_size=8` on the command line; `+trainer.fused=true` for what hydra's config does not have yet."""
 
     key: str
 
@@ -131,7 +131,7 @@ class Override(Binding):
     def now(self, change: Change) -> object:
         """As given on the command line."""
         for argument in change.command.argv:
-            if argument.lstrip("+").startswith(self.key + "="):
+            if argument.lstrip("+").startswith(self.key.lstrip("+") + "="):
                 return value_of(argument.partition("=")[2])
         return None
 
@@ -139,7 +139,7 @@ class Override(Binding):
         """Replace the override, or add it."""
         argv = list(change.command.argv)
         for i, argument in enumerate(argv):
-            if argument.lstrip("+").startswith(self.key + "="):
+            if argument.lstrip("+").startswith(self.key.lstrip("+") + "="):
                 name, _, old = argument.partition("=")
                 argv[i] = f"{name}={_spelled(value, old)}"
                 return change.with_argv(tuple(argv))

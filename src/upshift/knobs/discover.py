@@ -145,6 +145,7 @@ def _places(knob: Knob, names: re.Pattern[str], now: Change, found: Seen) -> Ite
     for key, value in found.overrides.items():
         if fits(key):
             yield Candidate(binding=Override(key), value=value, where="hydra")
+    yield from _in_targets(knob, found.overrides)
     for path in found.files:
         for entry in config_file.entries(path, now.text(path)):
             if fits(entry.key):
@@ -162,6 +163,23 @@ def _places(knob: Knob, names: re.Pattern[str], now: Change, found: Seen) -> Ite
         yield from _in_code(path, now, fits)
     for path in found.sources:
         yield from _in_calls(path, knob, now, found.loaders)
+
+
+def _in_targets(knob: Knob, overrides: Mapping[str, object]) -> Iterator[Candidate]:
+    """What hydra makes from its config (`_target_: torch.optim.AdamW`) would take this knob, and was not told it."""
+    for key, made in overrides.items():
+        section, _, last = key.rpartition(".")
+        if last != "_target_" or not section:
+            continue
+        callee = str(made).rpartition(".")[2]
+        for argument in knob.arguments:
+            told = f"{section}.{argument.name}"
+            if (
+                re.fullmatch(argument.callee, callee)
+                and argument.beside in str(made)
+                and told not in overrides
+            ):
+                yield Candidate(binding=Override("+" + told), value=_DEFAULT, where="hydra")
 
 
 def _in_code(path: Path, now: Change, fits: object) -> Iterator[Candidate]:
