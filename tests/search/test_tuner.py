@@ -466,6 +466,14 @@ def test_other_programs_on_the_machine_are_named(tmp_path: Path) -> None:
     assert not any("other programs" in note for note in World(folder=tmp_path).tune().notes)
 
 
+def test_what_all_is_held_against_is_measured_again_beside_no_other_program(tmp_path: Path) -> None:
+    world = World(folder=tmp_path, neighbours=("cc1plus (pid 7)",))
+    world.extra = lambda change: 0.02 if len(world.calls) == 1 else 1.0
+    plan = world.tune()
+    assert plan.baseline.samples_per_second == pytest.approx(2 / 1.2)
+    assert all(s.gain is None or s.gain < 10 for s in plan.settings)
+
+
 def test_a_knob_that_is_fixed_is_not_searched(tmp_path: Path) -> None:
     world = World(folder=tmp_path)
     plan = world.tune(fixed={"micro_batch": 4})

@@ -209,6 +209,15 @@ class Bench:
         self._book(trial)
         return trial, seen
 
+    def undisturbed(self, baseline: Trial) -> Trial:
+        """The run as it is, measured once more if other programs took cores: all else is held against it."""
+        if not baseline.neighbours or not self.time_for():
+            return baseline
+        self.tell(f"{', '.join(baseline.neighbours)} took cores meanwhile: as it is, once more")
+        again = self.ways.again(self.request.now, {})
+        self._book(again)
+        return max(baseline, again, key=lambda trial: trial.samples_per_second or 0.0)
+
     def attempt(self, change: Change, settings: Mapping[str, object]) -> Trial:
         """One trial."""
         trial = self.ways.run(change, settings)

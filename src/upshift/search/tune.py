@@ -33,6 +33,7 @@ def tune(request: Request, ways: Ways) -> Plan:
     baseline, seen = bench.look(request.now)
     if not baseline.ok:
         raise NothingMeasured(f"the run as it is could not be measured: {baseline.outcome} {baseline.why}")
+    baseline = bench.undisturbed(baseline)
     bench.tell(f"as it is: {baseline.samples_per_second:.4g} samples/s, {_batch(baseline)}")
     best = Standing(trial=baseline, change=request.now)
     if micro_batch.waits_for_data(baseline):
