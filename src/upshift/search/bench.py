@@ -240,6 +240,10 @@ class Bench:
         self.tell(f"the best so far on another start: {trial.samples_per_second:.4g} samples/s")
         return replace(best, luck=(1 + ratio) / 2)  # by the mean of their times
 
+    def tried(self, settings: Mapping[str, object]) -> bool:
+        """Is it known how fast these are?"""
+        return any(trial.settings == settings for trial in self.trials)
+
     def _book(self, trial: Trial) -> None:
         self.trials.append(trial)
         self._longest = max(self._longest, trial.seconds)

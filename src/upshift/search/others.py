@@ -47,6 +47,8 @@ def turn(bench: Bench, best: Standing, seen: Seen, knobs: Sequence[Knob]) -> Sta
         if option is None:
             continue
         for value in option.values:
+            if bench.tried({**best.values, knob.name: value}):
+                continue
             if not bench.time_for(_WITH_A_LOOK, knob.start_seconds):
                 return best
             best = tried(bench, best, option, value)
