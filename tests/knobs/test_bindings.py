@@ -257,3 +257,18 @@ def test_what_hydra_makes_is_told_what_its_config_leaves_out(tmp_path: Path) -> 
     assert found.binding.apply(once, False).command.argv[2:] == ("+model.optimizer.fused=False",)
     told = Seen(flags={}, files=(), sources=(), overrides={**made, "model.optimizer.fused": True})
     assert [str(c.binding) for c in candidates(fused, None, now, told)] == ["model.optimizer.fused="]
+
+
+@pytest.mark.parametrize(
+    ("knob", "now", "value", "said"),
+    [
+        ("workers", 0, 2, "made beside"),
+        ("workers", 2, 0, "handing batches over"),
+        ("workers", 4, 2, "handing batches over"),
+        ("precision", "bfloat16", "float32", "slower in lower"),
+        ("precision", "no", "bf16", "really faster"),
+        ("checkpointing", True, False, "recomputed"),
+    ],
+)
+def test_the_reason_is_that_of_the_direction(knob: str, now: object, value: object, said: str) -> None:
+    assert said in BY_NAME[knob].reason(now, value)

@@ -89,6 +89,7 @@ WORKERS = Knob(
     unlike=pattern(r"eval|val[_-]|test|preproc|proc"),
     values=_workers,
     why="batches are made beside the training",
+    why_less="handing batches over takes longer here than making them",
     arguments=(Argument("DataLoader", "num_workers"), Argument(_HF, "dataloader_num_workers")),
 )
 FEEDING = (
@@ -145,6 +146,7 @@ PLACED = (
         unlike=NEVER,
         values=_other_bool,
         why="fused kernels; the compilation itself takes time",
+        why_less="what is compiled is no faster here, and compiling takes time",
         arguments=(Argument(_HF, "torch_compile"),),
         start_seconds=_COMPILING,
     ),
@@ -186,6 +188,7 @@ PLACED = (
         unlike=pattern(r"matmul|label|data[_-]?dtype|input|quant|param|grad|reduce"),
         values=_other_precision,
         why="lower precision, where this device is really faster in it",
+        why_less="this device is slower in lower precision",
     ),
 )
 

@@ -37,6 +37,8 @@ class Knob:
     """What to try, given the value now."""
     why: str
     """What it may buy."""
+    why_less: str = ""
+    """What turning it off or down may buy, where that is something else."""
     arguments: tuple[Argument, ...] = ()
     """Constructors in the user's code that take it: for what is left to its default."""
     variable: str = ""
@@ -47,6 +49,12 @@ class Knob:
     """The knob that does the same where the program has a place for it: not turned beside that one."""
     start_seconds: float = 0.0
     """What a run with it may take longer to get going: compiling."""
+
+    def reason(self, now: object, value: object) -> str:
+        """Why it may pay to turn it from what it is now to this."""
+        off = value in (0, False, "no", "float32", "fp32", "32-true")
+        down = isinstance(now, int) and isinstance(value, int) and value < now
+        return self.why_less if self.why_less and (off or down) else self.why
 
 
 def pattern(text: str) -> re.Pattern[str]:

@@ -13,7 +13,8 @@ from upshift.search.bench import WORTH, Bench, Standing
 def turn(bench: Bench, best: Standing, seen: Seen) -> Standing:
     """The best way to feed it."""
     fed = others.turn(bench, best, seen, FEEDING)
-    if fed.settings == best.settings and bench.request.wants(MICRO_BATCH.name):
+    apart = (best.trial.grad_accum or 1) > 1
+    if apart and fed.settings == best.settings and bench.request.wants(MICRO_BATCH.name):
         slower = others.regardless(bench, best, seen, WORKERS)
         if slower is not None:
             return _together(bench, best, slower, seen)

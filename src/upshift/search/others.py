@@ -145,7 +145,7 @@ def taken(
         after=value,
         effect=knob.effect,
         gain=gain * (before.gain or 1.0) if before and gain else gain,
-        reason=knob.why,
+        reason=knob.reason(option.now, value),
         binding=option.binding,
         verdict=verdict,
     )
