@@ -23,6 +23,7 @@ KINDS = [
     ("by_click.py", "--batch-size", "--accum"),
     ("by_typer.py", "--batch-size", "--grad-accum"),
     ("by_fire.py", "--batch_size", "--accumulation"),
+    ("by_fire_command.py fit", "--batch_size", "--accumulation"),
     ("by_fire.py --batch_size=2 --accumulation 8", "--batch_size", "--accumulation"),
     ("by_tyro.py", "--minibatch-size", "--grad-accum-steps"),
     ("by_absl.py", "--batch_size", "--grad_accum"),

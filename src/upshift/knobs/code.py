@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from upshift.knobs.config_file import scalar
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
 """As Python counts them: a form feed ends no line."""
 
@@ -91,7 +93,7 @@ def _walk(node: ast.AST, scope: str, text: str, offsets: list[int], signatures: 
         for name, value, how in _named(child, signatures):
             found = literal(value)
             if how == "variable" and isinstance(found, str):
-                found = _number(found)
+                found = scalar(found)
             if found is not NOTHING:
                 start, stop = span(value, text, offsets)
                 yield Site(
@@ -171,13 +173,6 @@ def called(node: ast.Call) -> str:
 def _is_environment(function: ast.expr) -> bool:
     """`environ.get` or `getenv`, of `os` or by themselves?"""
     return bool(re.fullmatch(r"(os\.)?(environ\.get|getenv)", ast.unparse(function)))
-
-
-def _number(text: str) -> object:
-    try:
-        return int(text.replace("_", ""))
-    except ValueError:
-        return text
 
 
 def _flag(node: ast.Call) -> str | None:

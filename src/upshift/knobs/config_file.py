@@ -66,7 +66,7 @@ def _yaml(text: str) -> Iterator[Entry]:
         elif isinstance(node, ScalarNode):
             start, stop = node.start_mark.index, node.end_mark.index
             yield Entry(
-                key=key, value=_scalar(node.value), line=node.start_mark.line + 1, start=start, stop=stop
+                key=key, value=scalar(node.value), line=node.start_mark.line + 1, start=start, stop=stop
             )
 
     if root is not None:
@@ -85,7 +85,7 @@ def _lines(text: str) -> Iterator[Entry]:
         ):
             yield Entry(
                 key=section + match.group(1).strip("\"'"),
-                value=_scalar(match.group(2).strip("\"'")),
+                value=scalar(match.group(2).strip("\"'")),
                 line=number,
                 start=at + match.start(2),
                 stop=at + match.end(2),
@@ -93,7 +93,7 @@ def _lines(text: str) -> Iterator[Entry]:
         at += len(line)
 
 
-def _scalar(text: str) -> object:
+def scalar(text: str) -> object:
     """A number if it reads as one."""
     for kind in (int, float):
         try:

@@ -88,13 +88,15 @@ def _tyro(module, settings) -> None:
 
 
 def _fire(module, settings) -> None:
-    def note(component=None, *args, **kwargs) -> None:
-        if isinstance(component, dict) and len(sys.argv) > 1:
-            component = component.get(sys.argv[1])
+    def note(component, args, parsed, context, *rest, **kwargs) -> None:
+        commands = context if component is None else component
+        if isinstance(commands, dict) and args:
+            component = commands.get(args[0])
         if inspect.isfunction(component):
             settings.flags.update(("--" + name, value) for name, value in _defaults(component))
 
-    _before(module, "Fire", functools.partial(settings.guarded, note))
+    # Not Fire itself: without a component it takes what it finds in its caller's frame, which would be ours.
+    _before(module, "_Fire", functools.partial(settings.guarded, note))
 
 
 def _hydra(module, settings) -> None:

@@ -27,7 +27,6 @@ class Settings:
         self.overrides: dict = {}
         """Keys that `key=value` on the command line would set, as hydra takes them, with the value each had."""
         self.listening = True
-        self._home = os.getcwd()
 
     def listen(self) -> None:
         """Begin."""
